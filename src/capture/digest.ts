@@ -27,7 +27,8 @@ export function canonicalJson(value: unknown, depth = 0): string {
     return JSON.stringify(value);
   }
   if (Array.isArray(value)) {
-    return `[${value.map((item) => canonicalJson(item, depth + 1)).join(",")}]`;
+    // Not `map`: it would skip a hole.
+    return `[${Array.from(value, (item) => canonicalJson(item, depth + 1)).join(",")}]`;
   }
   if (isPlainObject(value)) {
     const members = Object.keys(value)

@@ -175,6 +175,7 @@ describe("digests", () => {
     new Map(),
     Symbol("s"),
     [undefined],
+    new Array(1),
   ])("D3 %s has no canonical form", async (value) => {
     expect(await codeOf(() => canonicalJson({ value }))).toBe("RECORD_INVALID");
   });
