@@ -13,7 +13,7 @@ import { chainMetrics, type MaskReason, type TokenCaptureMetrics } from "./metri
 import { projectChain, type RebuiltResponse } from "./projection.js";
 import { SCHEMA_VERSION, type TokenEntry } from "./records.js";
 import { attributeTerminal, type Terminal } from "./terminal.js";
-import { sameTokens } from "./token-arrays.js";
+import { sameTokens } from "./token-views.js";
 
 export interface BuildOptions {
   readonly rolloutId: string;

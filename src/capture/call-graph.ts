@@ -12,7 +12,7 @@
 import { createHash } from "node:crypto";
 import { PrefixIndex } from "./prefix-index.js";
 import type { TokenEntry } from "./records.js";
-import { startsWith } from "./token-arrays.js";
+import { startsWith } from "./token-views.js";
 
 /** A call with at least one generated token, in its tree. */
 export class CallNode {

@@ -6,7 +6,7 @@
  * X1. Exact: edges are compared id by id, never by hash.
  * X2. Linear in the tokens added; edges are views of the records' own arrays, nothing is copied.
  */
-import { commonPrefixLength, startsWith } from "./token-arrays.js";
+import { commonPrefixLength, startsWith } from "./token-views.js";
 
 interface TreeNode<T> {
   /** int32[n], a view: the tokens between the node above and this one. */

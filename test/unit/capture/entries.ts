@@ -26,8 +26,7 @@ export function builderCases(): BuilderCase[] {
 /** A JSON record that is known to be sound, in memory. */
 export function fromJson(json: JsonEntry): TokenEntry {
   return {
-    schema_version: 1,
-    ...(json as unknown as TokenEntry),
+    ...({ schema_version: 1, ...json } as unknown as TokenEntry),
     prompt_token_ids: Int32Array.from(json["prompt_token_ids"] as number[]),
     generation_token_ids: Int32Array.from(json["generation_token_ids"] as number[]),
     generation_log_probs: Float64Array.from(json["generation_log_probs"] as number[]),
@@ -60,6 +59,6 @@ export function call(
 
 /** Verdict fields. */
 export const root = { parent_resolution: "ROOT" } as const;
-export function after(parent: string) {
+export function continues(parent: string) {
   return { parent_resolution: "RESOLVED", parent_call_id: parent } as const;
 }
