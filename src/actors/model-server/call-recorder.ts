@@ -49,7 +49,9 @@ export class CallRecorder {
   async end(outcome: CallOutcome): Promise<void> {
     this.#rollout.countEnded(outcome);
     const { sink } = this.#services;
-    await this.#write("endCall", async () => sink.endCall?.(this.#rollout.id, this.#callId, outcome));
+    await this.#write("endCall", async () =>
+      sink.endCall?.(this.#rollout.id, this.#callId, outcome),
+    );
   }
 
   /** The call is answered, its record is not kept. The intent stays open: that too makes the rollout incomplete. */

@@ -7,10 +7,11 @@
  * K2. Capture never changes an answer and never fails a call.
  * K3. A call that produced no tokens ends as failed or aborted, and tells its client.
  */
-import type { CaptureClient } from "./capture-client.js";
+
 import { CallRecorder, type RecorderServices } from "./call-recorder.js";
+import type { CaptureClient } from "./capture-client.js";
 import { untilAborted, withDeadline } from "./clock.js";
-import { type TokenEngine, type TokenGeneration, generationProblem } from "./engines/engine.js";
+import { generationProblem, type TokenEngine, type TokenGeneration } from "./engines/engine.js";
 import type { ModelRequest, ReplyHead, ServedReply } from "./model-request.js";
 import type { SamplingOverrides } from "./options.js";
 import { continuedPrompt, type Prompt } from "./prompt.js";
@@ -64,11 +65,21 @@ export async function runModelCall(
   const generation = await generate(services, prompt, sampling, signal, recorder);
   const reply = await replyOf(services, request, callId, prompt, generation, recorder);
   const problem = generationProblem(generation, services.renderer.vocabularySize);
-  if (problem !== null) recorder?.lose(problem); // K2
+  if (problem !== null)
+    recorder?.lose(problem); // K2
   else if (recorder !== null && rollout !== undefined) {
     const createdAtMs = services.clock.nowMs();
     await recorder.record(
-      tokenEntry({ rolloutId: rollout.id, callId, request, prompt, sampling, generation, reply, createdAtMs }),
+      tokenEntry({
+        rolloutId: rollout.id,
+        callId,
+        request,
+        prompt,
+        sampling,
+        generation,
+        reply,
+        createdAtMs,
+      }),
     ); // K1
   }
   return reply;
@@ -85,14 +96,18 @@ export async function promptOf(
   rollout: Rollout | null | undefined,
 ): Promise<Prompt> {
   const { renderer, capture, clock, putTimeoutMs } = services;
-  if (!rollout)
-    return { ids: await renderer.promptIds(request.conversation), resolution: "ROOT" };
+  if (!rollout) return { ids: await renderer.promptIds(request.conversation), resolution: "ROOT" };
   const lineage = capture?.lineage ?? null;
   const bounded = lineage && {
     candidates: (...args: Parameters<typeof lineage.candidates>) =>
       withDeadline(lineage.candidates(...args), "the lineage's candidates", putTimeoutMs, clock),
     cumulativeIds: (...args: Parameters<typeof lineage.cumulativeIds>) =>
-      withDeadline(lineage.cumulativeIds(...args), "the lineage's cumulativeIds", putTimeoutMs, clock),
+      withDeadline(
+        lineage.cumulativeIds(...args),
+        "the lineage's cumulativeIds",
+        putTimeoutMs,
+        clock,
+      ),
   };
   return continuedPrompt(request.conversation, rollout.id, bounded, renderer);
 }

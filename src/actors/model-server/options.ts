@@ -100,6 +100,6 @@ export function parseModelServerOptions(value: unknown): ModelServerOptions {
   throw new RangeError(`model server options: ${problems.join("; ")}`);
 }
 
-export function resolveLimits(limits: Partial<ModelServerLimits> | undefined): ModelServerLimits {
+export function resolveLimits(limits: ModelServerOptions["limits"]): ModelServerLimits {
   return ModelServerLimits.parse(limits ?? {});
 }

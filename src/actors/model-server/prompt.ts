@@ -28,37 +28,33 @@ export async function continuedPrompt(
   lineage: TokenLineage | null,
   renderer: Renderer,
 ): Promise<Prompt> {
-  const verdict = await parentVerdict(conversation, rolloutId, lineage);
-  if (verdict.resolution === "ROOT")
-    return { ids: await renderer.promptIds(conversation), resolution: "ROOT" };
-  const joined =
-    verdict.resolution === "RESOLVED" && lineage !== null
-      ? await joinParent(verdict, rolloutId, lineage, renderer)
-      : reasonOf(verdict);
-  if (typeof joined !== "string") return joined;
-  return {
-    ids: await renderer.promptIds(conversation),
-    resolution: "UNRESOLVED", // M2
-    reason: joined,
-  };
+  const continued = await continuation(conversation, rolloutId, lineage, renderer);
+  if (typeof continued === "object") return continued;
+  const ids = await renderer.promptIds(conversation);
+  if (continued === ROOT) return { ids, resolution: "ROOT" };
+  return { ids, resolution: "UNRESOLVED", reason: continued }; // M2
 }
 
-async function parentVerdict(
+const ROOT = "ROOT";
+
+/** The prompt that extends its parent, `ROOT`, or why there is no parent. */
+async function continuation(
   conversation: Conversation,
   rolloutId: string,
   lineage: TokenLineage | null,
-): Promise<ParentVerdict> {
-  if (lineage === null) {
-    const isRoot = conversation.messages.every((message) => message.role !== "assistant");
-    return isRoot
-      ? { resolution: "ROOT" }
-      : { resolution: "UNRESOLVED", reason: "no lineage is configured" };
-  }
+  renderer: Renderer,
+): Promise<Prompt | string> {
+  if (conversation.messages.every((message) => message.role !== "assistant")) return ROOT;
+  if (lineage === null) return "NO_LINEAGE";
+  let verdict: ParentVerdict;
   try {
-    return await resolveParent(conversation, rolloutId, lineage);
+    verdict = await resolveParent(conversation, rolloutId, lineage);
   } catch (error) {
-    return { resolution: "UNRESOLVED", reason: `lineage failed: ${messageOf(error)}` };
+    return `LINEAGE_FAILED: ${messageOf(error)}`;
   }
+  if (verdict.resolution === "ROOT") return ROOT;
+  if (verdict.resolution === "UNRESOLVED") return verdict.reason;
+  return joinParent(verdict, rolloutId, lineage, renderer);
 }
 
 /** The joined prompt, or why the parent cannot be continued. */
@@ -69,27 +65,22 @@ async function joinParent(
   renderer: Renderer,
 ): Promise<Prompt | string> {
   const { parent, appended } = verdict;
-  if (appended.length === 0) return "nothing follows the parent's turn";
-  if (appended.some((message) => message.role === "assistant"))
-    return "an assistant turn that was not recorded follows the parent's";
+  if (appended.length === 0) return "NOTHING_APPENDED";
+  if (appended.some((message) => message.role === "assistant")) return "FOREIGN_TURN";
   let past: Int32Array;
   try {
     past = await lineage.cumulativeIds(rolloutId, parent.modelCallId);
   } catch (error) {
-    return `the parent's ids are missing: ${messageOf(error)}`;
+    return `PARENT_IDS_MISSING: ${messageOf(error)}`;
   }
   if (past.length !== parent.cumLen)
-    return `the parent has ${past.length} ids where its record says ${parent.cumLen}`;
-  if (!renderer.endsTurn(past)) return "the parent's turn was cut before its end-of-turn token";
+    return `PARENT_LENGTH: ${past.length} ids, recorded ${parent.cumLen}`;
+  if (!renderer.endsTurn(past)) return "PARENT_TRUNCATED";
   const next = await renderer.continuationIds(appended);
   const ids = new Int32Array(past.length + next.length);
   ids.set(past); // M1
   ids.set(next, past.length);
   return { ids, resolution: "RESOLVED", parentCallId: parent.modelCallId };
-}
-
-function reasonOf(verdict: ParentVerdict): string {
-  return verdict.resolution === "UNRESOLVED" ? verdict.reason : "no lineage is configured";
 }
 
 function messageOf(error: unknown): string {

@@ -11,7 +11,11 @@ import { RequestError } from "./request-error.js";
 /** `plain`: no rollout. `correlated`: a rollout is named, nothing is captured. `captured`: every call is recorded. */
 export type RolloutPath =
   | { readonly scope: "plain"; readonly path: string }
-  | { readonly scope: "correlated" | "captured"; readonly rolloutId: string; readonly path: string };
+  | {
+      readonly scope: "correlated" | "captured";
+      readonly rolloutId: string;
+      readonly path: string;
+    };
 
 const PREFIX = "/ng-rollout/";
 const CAPTURE = "/training-token-capture";

@@ -74,9 +74,15 @@ export class Rollout {
     if (this.#sealed) throw new RequestError(403, `rollout ${this.id} is sealed`); // L1
     const { maxInFlight, maxModelCalls } = this.#limits;
     if (this.#running.size >= maxInFlight)
-      throw new RequestError(400, `rollout ${this.id} has ${maxInFlight} calls in flight (limit maxInFlight)`);
+      throw new RequestError(
+        400,
+        `rollout ${this.id} has ${maxInFlight} calls in flight (limit maxInFlight)`,
+      );
     if (this.#admitted >= maxModelCalls)
-      throw new RequestError(400, `rollout ${this.id} has made ${maxModelCalls} model calls (limit max_model_calls)`);
+      throw new RequestError(
+        400,
+        `rollout ${this.id} has made ${maxModelCalls} model calls (limit max_model_calls)`,
+      );
     this.#admitted += 1;
     return this.#track();
   }

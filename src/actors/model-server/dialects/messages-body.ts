@@ -53,4 +53,3 @@ export function stringField(
   if (typeof value !== "string") throw new RequestError(400, `${path}.${field}: must be a string`);
   return value;
 }
-

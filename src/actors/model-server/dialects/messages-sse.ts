@@ -10,7 +10,12 @@ import { serverSentEvent } from "../sse.js";
 
 type ContentBlock =
   | { readonly type: "text"; readonly text: string }
-  | { readonly type: "tool_use"; readonly id: string; readonly name: string; readonly input: unknown };
+  | {
+      readonly type: "tool_use";
+      readonly id: string;
+      readonly name: string;
+      readonly input: unknown;
+    };
 
 export const PING = serverSentEvent("ping", { type: "ping" });
 
@@ -24,7 +29,12 @@ export function messagesJson(reply: ServedReply): unknown {
 }
 
 export function streamHead(head: ReplyHead): string {
-  const start = { ...message(head), content: [], stop_reason: null, usage: usage(head.inputTokens, 0) };
+  const start = {
+    ...message(head),
+    content: [],
+    stop_reason: null,
+    usage: usage(head.inputTokens, 0),
+  };
   return serverSentEvent("message_start", { type: "message_start", message: start });
 }
 
@@ -68,7 +78,10 @@ function contentBlocks(reply: ServedReply): ContentBlock[] {
 function blockEvents(block: ContentBlock, index: number): string {
   const [opened, delta] =
     block.type === "text"
-      ? [{ type: "text", text: "" }, { type: "text_delta", text: block.text }]
+      ? [
+          { type: "text", text: "" },
+          { type: "text_delta", text: block.text },
+        ]
       : [
           { type: "tool_use", id: block.id, name: block.name, input: {} },
           { type: "input_json_delta", partial_json: JSON.stringify(block.input) },

@@ -2,7 +2,7 @@
 import type { RequestError } from "../request-error.js";
 import type { Dialect } from "./dialect.js";
 import { parseMessagesRequest } from "./messages-request.js";
-import { messagesJson, streamBody, streamError, streamHead, PING } from "./messages-sse.js";
+import { messagesJson, PING, streamBody, streamError, streamHead } from "./messages-sse.js";
 
 const ERROR_TYPES: Readonly<Record<RequestError["status"], string>> = {
   400: "invalid_request_error",

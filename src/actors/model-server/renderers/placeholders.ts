@@ -23,10 +23,9 @@ export class Placeholders {
 
   /** A string that stands for the text in the template's input; "" stays "". */
   replace(text: string): string {
-    const core = text.replace(/^\n+/, "").replace(/\n+$/, "");
-    if (core === "") return text;
-    const start = text.indexOf(core); // H2
-    return `${text.slice(0, start)}${this.#add(core, "s")}${text.slice(start + core.length)}`;
+    const [start, end] = betweenLineBreaks(text);
+    if (start === end) return text;
+    return `${text.slice(0, start)}${this.#add(text.slice(start, end), "s")}${text.slice(end)}`; // H2
   }
 
   /** A string for a value that the template writes through `tojson`; the JSON text replaces it, quotes included. */
@@ -52,4 +51,13 @@ export class Placeholders {
     this.#texts.push(text);
     return `${this.#nonce}${kind}${this.#texts.length - 1}e`;
   }
+}
+
+/** Start and end of a text without its leading and trailing line breaks. A loop: `/\n+$/` is quadratic. */
+export function betweenLineBreaks(text: string): [start: number, end: number] {
+  let start = 0;
+  let end = text.length;
+  while (text[start] === "\n") start += 1;
+  while (end > start && text[end - 1] === "\n") end -= 1;
+  return [start, end];
 }

@@ -11,13 +11,8 @@
 import { Template } from "@huggingface/jinja";
 import type { Conversation, ConversationMessage } from "../../../capture/index.js";
 import type { Vocabulary } from "../../../embedded-policy/index.js";
-import {
-  type TemplateMessage,
-  templateJson,
-  templateMessage,
-  templateTool,
-} from "./normalise.js";
-import { type Piece, Placeholders } from "./placeholders.js";
+import { type TemplateMessage, templateJson, templateMessage, templateTool } from "./normalise.js";
+import { betweenLineBreaks, type Piece, Placeholders } from "./placeholders.js";
 import type { ParsedTurn, Renderer } from "./renderer.js";
 import { parseQwen3Turn, type TurnMarks } from "./tool-call-parser.js";
 
@@ -43,19 +38,21 @@ export class Qwen3Renderer implements Renderer {
 
   /**
    * @param chatTemplate Jinja source from the tokenizer's configuration.
-   * @param guards Which strings are kept out of whole-text encoding.
+   * @param guards Which strings are kept out of the template, beside those that would break Q1 or Q2.
    * @throws RangeError when the template writes a special token that this renderer does not know.
    */
   constructor(
     vocabulary: Vocabulary,
     chatTemplate: string,
-    guards: (text: string) => boolean = (text) => vocabulary.spellsSpecial(text),
+    guards: (text: string) => boolean = () => false,
   ) {
     this.#vocabulary = vocabulary;
     this.#template = new Template(chatTemplate);
-    this.#guards = guards;
+    this.#guards = (text) => guards(text) || vocabulary.spellsSpecial(text) || hasBlankEdges(text);
     this.#specialPattern = new RegExp(`(${TEMPLATE_SPECIALS.map(escapeRegExp).join("|")})`);
-    if (vocabulary.spellsSpecial(chatTemplate.split(this.#specialPattern).filter(isBetween).join(" ")))
+    if (
+      vocabulary.spellsSpecial(chatTemplate.split(this.#specialPattern).filter(isBetween).join(" "))
+    )
       throw new RangeError("the chat template writes special tokens unknown to Qwen3Renderer");
     this.#specials = new Map(TEMPLATE_SPECIALS.map((text) => [text, vocabulary.specialId(text)]));
     this.#marks = {
@@ -75,7 +72,9 @@ export class Qwen3Renderer implements Renderer {
       system === "" ? messages : [{ role: "system", text: system }, ...messages];
     const placeholders = new Placeholders();
     const text = this.#render(
-      all.map((message) => templateMessage(message, (content) => this.#guard(content, placeholders))),
+      all.map((message) =>
+        templateMessage(message, (content) => this.#guard(content, placeholders)),
+      ),
       tools.map((tool) => this.#guardTool(templateTool(tool), placeholders)),
     );
     return this.#encode(text, placeholders);
@@ -162,6 +161,15 @@ export class Qwen3Renderer implements Renderer {
 
 function isBetween(_part: string, index: number): boolean {
   return index % 2 === 0;
+}
+
+/**
+ * True when a blank other than a line break begins or ends the text. The template strips line breaks from assistant
+ * turns, but this Jinja strips every blank there, unlike Python's.
+ */
+function hasBlankEdges(text: string): boolean {
+  const [start, end] = betweenLineBreaks(text);
+  return /^\s/.test(text.slice(start, start + 1)) || /\s$/.test(text.slice(end - 1, end));
 }
 
 function escapeRegExp(text: string): string {
