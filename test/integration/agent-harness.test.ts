@@ -143,7 +143,7 @@ describe("Claude Code", () => {
     fs.writeFileSync(pidFile, "");
     fs.chmodSync(pidFile, 0o666);
     const command = `setsid sleep 600 & echo $! >> ${pidFile}; (sleep 600; echo x) & echo $! >> ${pidFile}; exec sleep 600`;
-    const { outcome } = await rollOut([{ bash: command }], {
+    const { outcome } = await rollOut([{ bash: command }, { hang: true }], {
       timeoutMs: 4000,
       verifier: verifier("one"),
     });
@@ -159,7 +159,7 @@ describe("Claude Code", () => {
   });
 
   test("a prompt too long for an argument goes through standard input, whole", async () => {
-    const text = `${"word ".repeat(60_000)}last`;
+    const text = `${"word ".repeat(25_000)}last`;
     const { outcome, server } = await rollOut([{ text: "read" }], {
       task: task({ responses_create_params: { input: text } }),
     });
