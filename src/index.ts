@@ -1,1 +1,19 @@
-export {};
+export type {
+  FinishedRollout,
+  HarnessOutcome,
+  HarnessRequest,
+  RolloutFailure,
+  RolloutRow,
+  RolloutSlot,
+  Task,
+} from "./actors/index.js";
+export {
+  finalizeRolloutTokenCapture,
+  isTrainable,
+  retireRolloutTokenCapture,
+  type TokenEntry,
+  type TokenLineage,
+  type TokenSink,
+  type TokenSource,
+} from "./capture/index.js";
+export * from "./orchestrator/index.js";

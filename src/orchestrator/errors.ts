@@ -27,6 +27,8 @@ export type ConfigErrorCode =
   | "RUN_MISMATCH"
   /** The run directory cannot be created, written or found again. */
   | "RUN_DIRECTORY"
+  /** What a key names does not start on this node. */
+  | "START_FAILED"
   /** Another process runs with the same `--out`. */
   | "RUN_LOCKED";
 
