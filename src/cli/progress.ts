@@ -138,10 +138,10 @@ function describeEvent(event: RunEvent, counts: Counts): string | undefined {
 }
 
 function describeRollout(event: RolloutEnd, { done, rollouts, tokensPerSecond }: Counts): string {
-  const calls = event.calls === null ? "not captured" : `${event.calls} calls`;
+  const tokens = event.captured ? `${event.generatedTokens} tokens` : "not captured";
   const parts = [
     `[${done}/${rollouts}] ${event.rolloutId}: reward ${figure(event.reward)}`,
-    `${calls}, ${event.generatedTokens} tokens`,
+    `${event.calls} calls, ${tokens}`,
     `${figure(event.wallMs / 1000, 1)} s`,
     `${figure(tokensPerSecond, 1)} tokens/s`,
   ];

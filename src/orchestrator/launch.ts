@@ -20,7 +20,7 @@ import { type ActorLogger, type ActorRef, createRuntime, type Runtime } from "..
 import type { CaptureDecisions } from "./config/decisions.js";
 import type { AgentConfig, CorralConfig, ModelConfig } from "./config/schema.js";
 import { ConfigError } from "./errors.js";
-import { checkFunctionExport, resolveModuleExport } from "./modules.js";
+import { resolveModuleExport } from "./modules.js";
 import { loadPolicy } from "./policies.js";
 
 /** One thread of a model. */
@@ -85,10 +85,10 @@ async function start(runtime: Runtime, request: LaunchRequest): Promise<Launched
   const capture = serverCapture(decisions, store);
 
   const servers = new Map<string, ServerWorker[]>();
-  const policies: Record<string, { kind: "embedded"; checkpoint_digest: string }> = {};
+  const digests = new Set<string>();
   for (const [name, model] of Object.entries(config.responses_api_models)) {
     const policy = await loadPolicy(name, model);
-    policies[name] = { kind: "embedded", checkpoint_digest: policy.digest };
+    digests.add(policy.digest);
     const options = { ...serverOptions(name, model, policy, config), capture, keySecret };
     servers.set(name, await startWorkers(runtime, name, model.num_workers, options));
   }
@@ -104,7 +104,7 @@ async function start(runtime: Runtime, request: LaunchRequest): Promise<Launched
       ...(store === undefined ? {} : { store }),
       servers: [...servers.values()].flat().map(({ ref }) => ref),
       rebuildResponse: decisions.rebuild,
-      policies,
+      ...namedPolicy(digests),
     },
     { name: "rollout-consumer", maxConcurrency: SHARED_CONCURRENCY, stopStage: STAGE.consumer },
   );
@@ -118,6 +118,13 @@ async function start(runtime: Runtime, request: LaunchRequest): Promise<Launched
       await runtime.shutdown({ deadlineMs: SHUTDOWN_DEADLINE_MS });
     },
   };
+}
+
+/** Rows name the weights only where one name is true of all of them. */
+function namedPolicy(digests: ReadonlySet<string>) {
+  const [checkpoint_digest, ...others] = digests;
+  if (checkpoint_digest === undefined || others.length > 0) return {};
+  return { policy: { kind: "embedded", checkpoint_digest } };
 }
 
 function serverCapture(decisions: CaptureDecisions, store: ActorRef<CaptureStore> | undefined) {
@@ -189,7 +196,6 @@ async function startHarness(
   }
   const field = `responses_api_agents.${name}.module`;
   const target = resolveModuleExport(agent.module, process.cwd(), field);
-  await checkFunctionExport(target, field);
   return await startingAs(field, () =>
     runtime.spawn(agentHarness, { kind: "function", ...target }, spawnOptions),
   );
@@ -209,8 +215,10 @@ async function startingAs<T>(field: string, spawn: () => Promise<T>): Promise<T>
     return await spawn();
   } catch (error) {
     for (let cause: unknown = error; cause instanceof Error; cause = cause.cause)
-      if ("code" in cause && STARTS_TO_MEND.has(String(cause.code)))
-        throw new ConfigError("START_FAILED", field, cause.message, { cause: error });
+      if ("code" in cause && STARTS_TO_MEND.has(String(cause.code))) {
+        const why = cause.cause instanceof Error ? `: ${cause.cause.message}` : "";
+        throw new ConfigError("START_FAILED", field, `${cause.message}${why}`, { cause: error });
+      }
     throw error;
   }
 }

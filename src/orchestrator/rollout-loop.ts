@@ -11,7 +11,6 @@ import type { AgentConfig, CorralConfig } from "./config/schema.js";
 import type { LaunchedRun, ServerWorker } from "./launch.js";
 import { rolloutIdOf, slotKey } from "./rollout-ids.js";
 import type { RunEventListener } from "./run-events.js";
-import { maskReasonCodes } from "./run-summary.js";
 import type { CheckedTask } from "./tasks.js";
 
 export interface RolloutLoopParts {
@@ -127,21 +126,25 @@ export class RolloutLoop {
     return { slot, attempt, rolloutId, captured, task, model: agent.model, outcome };
   }
 
+  /** O2: a rollout without a durable row may not be counted as done, so the run stops. */
   async #deliver(finished: FinishedRollout): Promise<void> {
+    const { slot, attempt, rolloutId, outcome } = finished;
     const report = await this.#parts.run.consumer.call.deliver(finished);
-    const metrics = report.metrics ?? null;
+    if (report.error?.code === "DELIVERY_ERROR")
+      throw new Error(`${rolloutId} could not be delivered: ${report.error.message}`);
     this.#parts.onEvent({
       kind: "rollout_end",
-      slot: finished.slot,
-      rolloutId: finished.rolloutId,
-      attempt: finished.attempt,
-      reward: finished.outcome.reward,
+      slot,
+      rolloutId,
+      attempt,
+      captured: finished.captured,
+      reward: report.reward,
       masked: report.masked,
-      maskReasons: maskReasonCodes(metrics?.mask_reasons),
-      failure: finished.outcome.failure,
-      calls: metrics?.n_calls ?? null,
-      generatedTokens: metrics?.generated_tokens_captured ?? 0,
-      wallMs: finished.outcome.wallMs,
+      maskReasons: report.maskReasons,
+      failure: outcome.failure,
+      calls: report.calls,
+      generatedTokens: report.tokensCaptured,
+      wallMs: outcome.wallMs,
     });
   }
 

@@ -42,8 +42,9 @@ export type RunEvent =
       readonly masked: boolean;
       readonly maskReasons: readonly string[];
       readonly failure: RolloutFailure | null;
-      /** Calls recorded; null when nothing was captured. */
-      readonly calls: number | null;
+      readonly captured: boolean;
+      /** Model calls: recorded ones of a captured rollout, else those that the servers counted. */
+      readonly calls: number;
       readonly generatedTokens: number;
       readonly wallMs: number;
     };

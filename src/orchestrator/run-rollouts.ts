@@ -1,14 +1,13 @@
 /**
  * `corral run` as a function: tasks in, one durable row for each rollout out.
  *
- * T1. Everything that can be checked is checked before a folder is made or a thread is started.
+ * T1. Config and tasks are checked whole before a folder is made or a thread is started.
  * T2. A start with the same `out` first delivers what was finished, closes what was open, then runs what is left.
  * T3. A stop (signal, deadline, too many masked rows) leaves a run that can be started again.
  */
 import { createHash } from "node:crypto";
 import type { ActorLogger } from "../runtime/index.js";
-import { type CaptureDecisions, captureDecisions } from "./config/decisions.js";
-import { isMapping, type Mapping } from "./config/merge.js";
+import { type CaptureDecisions, captureDecisions, rowSelection } from "./config/decisions.js";
 import type { CorralConfig } from "./config/schema.js";
 import { readJsonLines } from "./jsonl.js";
 import { checkSource, type LaunchedRun, launch } from "./launch.js";
@@ -146,7 +145,7 @@ interface Ended {
 async function summarise(ended: Ended): Promise<RunSummary> {
   const { directory, decisions, run, watch, slots } = ended;
   const wallMs = performance.now() - ended.startedAtMs;
-  const tally = new RowTally(isSelectedRow(decisions));
+  const tally = new RowTally(rowSelection(decisions));
   for await (const { value } of readJsonLines(directory.outPath, "--out")) tally.add(value);
   const { counted } = tally;
   const rowsOfThisProcess = watch.rows + ended.redelivered;
@@ -159,16 +158,6 @@ async function summarise(ended: Ended): Promise<RunSummary> {
     rolloutsPerMinute: (60_000 * rowsOfThisProcess) / wallMs,
     stopped: counted.rollouts < slots.length ? watch.stop : null,
     evaluationOnly: !Object.values(decisions.selected).includes(true),
-  };
-}
-
-/** True for a row whose agent was to be captured and rebuilt. */
-export function isSelectedRow({ selected, rebuild }: CaptureDecisions): (row: Mapping) => boolean {
-  const [only] = Object.keys(selected);
-  return (row) => {
-    const reference = row["agent_ref"];
-    const name = isMapping(reference) ? String(reference["name"]) : only;
-    return rebuild && name !== undefined && selected[name] === true;
   };
 }
 

@@ -67,7 +67,7 @@ class Mean {
 }
 
 export class RowTally {
-  readonly #isSelected: (row: Mapping) => boolean;
+  readonly #isSelected: (row: unknown) => boolean;
   readonly #maskReasons: Record<string, number> = {};
   readonly #failures: Record<string, number> = {};
   readonly #reward = { unmasked: new Mean(), masked: new Mean() };
@@ -80,7 +80,7 @@ export class RowTally {
   #delivered = 0;
 
   /** `isSelected` tells whether the row's agent was to be captured and rebuilt. */
-  constructor(isSelected: (row: Mapping) => boolean) {
+  constructor(isSelected: (row: unknown) => boolean) {
     this.#isSelected = isSelected;
   }
 
@@ -133,7 +133,7 @@ function number(value: unknown): number {
 }
 
 /** Codes of `_ng_token_capture.mask_reasons`. */
-export function maskReasonCodes(reasons: unknown): string[] {
+function maskReasonCodes(reasons: unknown): string[] {
   if (!Array.isArray(reasons)) return [];
   return reasons.map((reason) => String(isMapping(reason) ? reason["code"] : reason));
 }

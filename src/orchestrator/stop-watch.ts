@@ -43,7 +43,7 @@ export class StopWatch {
   see(event: RunEvent): void {
     if (event.kind !== "rollout_end") return;
     this.rows++;
-    if (event.calls === null) return;
+    if (!event.captured) return;
     this.#captured++;
     if (event.masked) this.#masked++;
     const { max_mask_fraction: max, mask_fraction_min_samples: min } =

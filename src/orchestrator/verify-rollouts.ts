@@ -9,7 +9,7 @@ import {
   type PolicySnapshot,
   type Vocabulary,
 } from "../embedded-policy/index.js";
-import { captureDecisions } from "./config/decisions.js";
+import { captureDecisions, rowSelection } from "./config/decisions.js";
 import { isMapping } from "./config/merge.js";
 import type { CorralConfig } from "./config/schema.js";
 import { readJsonLines } from "./jsonl.js";
@@ -53,7 +53,7 @@ export async function verifyRollouts(file: string, config?: CorralConfig): Promi
     config === undefined
       ? undefined
       : { policy: new EmbeddedPolicy(vocabulary), snapshots: await loadPolicies(config) };
-  const isSelected = selection(config);
+  const isSelected = config === undefined ? () => true : rowSelection(captureDecisions(config));
   const report = emptyReport();
   const ids = new Set<string>();
   for await (const { line, value } of readJsonLines(file, "--rollouts")) {
@@ -88,17 +88,6 @@ function emptyReport(): VerifyReport {
     maxReplayDifference: null,
     notReplayed: {},
     faults: [],
-  };
-}
-
-function selection(config: CorralConfig | undefined): (row: unknown) => boolean {
-  if (config === undefined) return () => true;
-  const { selected, rebuild } = captureDecisions(config);
-  const names = Object.keys(selected);
-  return (row) => {
-    const reference = isMapping(row) ? row["agent_ref"] : undefined;
-    const name = isMapping(reference) ? String(reference["name"]) : names[0];
-    return rebuild && name !== undefined && selected[name] === true;
   };
 }
 

@@ -6,6 +6,7 @@
  * D2. Capture that could not be rebuilt, or could not be chained, is an error at start and never a surprise in the rows.
  */
 import { ConfigError } from "../errors.js";
+import { isMapping } from "./merge.js";
 import type { CorralConfig } from "./schema.js";
 
 export type CaptureTarget =
@@ -49,6 +50,16 @@ export function captureDecisions(config: CorralConfig): CaptureDecisions {
     selected,
     warnings: [...blockWarnings(block, target, selected), ...unpinnedWarnings(config, selected)],
     errors: blockErrors(block),
+  };
+}
+
+/** True for a row whose agent was to be captured and rebuilt. A task without `agent_ref` went to the only agent. */
+export function rowSelection({ selected, rebuild }: CaptureDecisions): (row: unknown) => boolean {
+  const [only] = Object.keys(selected);
+  return (row) => {
+    const reference = isMapping(row) ? row["agent_ref"] : undefined;
+    const name = isMapping(reference) ? String(reference["name"]) : only;
+    return rebuild && name !== undefined && selected[name] === true;
   };
 }
 
