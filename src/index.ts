@@ -10,6 +10,7 @@ export type {
 export {
   finalizeRolloutTokenCapture,
   isTrainable,
+  rebuildEntriesFile,
   retireRolloutTokenCapture,
   type TokenEntry,
   type TokenLineage,

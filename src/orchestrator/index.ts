@@ -12,7 +12,6 @@ export {
 export type { CorralConfig } from "./config/schema.js";
 export { ConfigError, type ConfigErrorCode, isConfigError } from "./errors.js";
 export { type LaunchedRun, type LaunchRequest, launch, type ServerWorker } from "./launch.js";
-export { type EntriesBuild, rebuildEntries } from "./rebuild-entries.js";
 export type { RunEvent, RunEventListener } from "./run-events.js";
 export { type RunRolloutsRequest, runRollouts } from "./run-rollouts.js";
 export { failedRollouts, type RunStop, type RunSummary } from "./run-summary.js";
