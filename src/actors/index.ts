@@ -8,6 +8,11 @@ export type { AgentHarnessOptions } from "./agent-harness/options.js";
 export { checkTaskFiles } from "./agent-harness/task-files.js";
 export { readWorkFile } from "./agent-harness/verifier-files.js";
 export type { Verifier, VerifierInput } from "./agent-harness/verify.js";
+export {
+  type CaptureStore,
+  type CaptureStoreOptions,
+  captureStore,
+} from "./capture-store/capture-store.actor.js";
 export * from "./rollout.js";
 export type { SlotAttempt } from "./rollout-consumer/journal.js";
 export type { RolloutConsumerOptions } from "./rollout-consumer/options.js";

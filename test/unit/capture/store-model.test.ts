@@ -213,7 +213,7 @@ test("O1 O2 O3 O4 O5 O6 any life of two rollouts goes as the model says", {
         await store.close();
       }
     }),
-    { numRuns: 60 },
+    { numRuns: 40 },
   );
   // The test is worth something only if the rare answers occurred.
   for (const answer of ["conflict", "frozen", "retired", "stale_epoch"]) {
