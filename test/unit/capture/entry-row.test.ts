@@ -124,7 +124,7 @@ describe("S1 encoding", () => {
 });
 
 describe("digests", () => {
-  test("D1 key order, created_at and the digest itself do not count, everything else does", () => {
+  test("C3 D1 key order, created_at and the digest itself do not count, everything else does", () => {
     const entry = entryOf("r", "c", { finish_reason: "stop", purpose: "main" });
     const reversed = Object.fromEntries(Object.entries(entry).reverse()) as unknown as TokenEntry;
     expect(entryDigest({ ...reversed, created_at: 1, digest: "x" })).toBe(entryDigest(entry));
