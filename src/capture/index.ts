@@ -1,5 +1,4 @@
 export {
-  type BuildError,
   type BuildOptions,
   buildTrajectory,
   rebuildResponse,
@@ -22,6 +21,7 @@ export type { CallLedger } from "./ledger.js";
 export { type ParentVerdict, resolveParent, type UnresolvedReason } from "./lineage.js";
 export type { MaskReason, TerminalAttribution, TokenCaptureMetrics } from "./metrics.js";
 export type { RebuiltResponse } from "./projection.js";
+export type { BuildError } from "./record-problems.js";
 export * from "./records.js";
 export type { Terminal } from "./terminal.js";
 export { isTrainable } from "./trainable.js";
