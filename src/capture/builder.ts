@@ -101,15 +101,21 @@ export function failedBuild(
   };
 }
 
-/** The first chain that holds the attributed call; else the one whose root is earliest. */
+/** B4, among the chains that hold the attributed call; among all when none does. */
 function chooseChain(graph: CallGraph, callId: string | null): CallNode[] {
-  const ordered = [...graph.leaves].sort((a, b) => compareRoots(a.root, b.root));
-  const earliest = ordered.slice(0, 1).flatMap(chainOf);
-  const wanted = graph.nodes.find((node) => node.entry.model_call_id === callId);
-  // A chain that ends with the answer comes before one that goes on after it.
-  if (wanted === undefined || wanted.lost) return earliest;
-  if (wanted.childCount === 0) return chainOf(wanted);
-  return ordered.map(chainOf).find((chain) => chain.includes(wanted)) ?? earliest;
+  const holds = new Set<CallNode>();
+  // Parents come before their children, so one pass marks all that continues the call.
+  for (const node of graph.nodes) {
+    const continues = node.parent !== null && holds.has(node.parent);
+    if (continues || node.entry.model_call_id === callId) holds.add(node);
+  }
+  const holding = graph.leaves.filter((leaf) => holds.has(leaf));
+  const choice = holding.length > 0 ? holding : graph.leaves;
+  // Leaves of one root keep their order: shortest prompt first.
+  return [...choice]
+    .sort((a, b) => compareRoots(a.root, b.root))
+    .slice(0, 1)
+    .flatMap(chainOf);
 }
 
 function compareRoots({ entry: a }: CallNode, { entry: b }: CallNode): number {

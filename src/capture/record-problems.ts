@@ -1,5 +1,6 @@
 /** What makes the records of a rollout unfit to be chained, whoever handed them over. */
 import { compareIds } from "./call-graph.js";
+import { canonicalJson } from "./canonical-json.js";
 import { SCHEMA_VERSION, type TokenEntry } from "./records.js";
 import { sameTokens } from "./token-views.js";
 
@@ -55,6 +56,8 @@ function sameRecord(a: TokenEntry, b: TokenEntry): boolean {
     a.digest === b.digest &&
     a.parent_resolution === b.parent_resolution &&
     a.parent_call_id === b.parent_call_id &&
+    a.token_item_index === b.token_item_index &&
+    canonicalJson(a.output_items) === canonicalJson(b.output_items) &&
     sameTokens(a.prompt_token_ids, b.prompt_token_ids) &&
     sameTokens(a.generation_token_ids, b.generation_token_ids) &&
     a.generation_log_probs.every((value, index) => value === b.generation_log_probs[index])
