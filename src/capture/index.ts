@@ -1,5 +1,4 @@
 export {
-  type BuildError,
   type BuildOptions,
   buildTrajectory,
   rebuildResponse,
@@ -25,6 +24,7 @@ export { type ParentVerdict, resolveParent, type UnresolvedReason } from "./line
 export type { MaskReason, TerminalAttribution, TokenCaptureMetrics } from "./metrics.js";
 export { parseTokenEntry, tokenEntryToJson } from "./parse-entry.js";
 export type { RebuiltResponse } from "./projection.js";
+export type { BuildError } from "./record-problems.js";
 export * from "./records.js";
 export { acquireRunLock } from "./run-lock.js";
 export {
