@@ -124,8 +124,8 @@ export class Qwen3Renderer implements Renderer {
     if (placeholders.isEmpty) return this.#vocabulary.encode(rendered); // Q2
     const runs = this.#runs(placeholders.split(rendered));
     const ids = await Promise.all(
-      runs.map((run) =>
-        typeof run === "number" ? Int32Array.of(run) : this.#vocabulary.encodeOrdinary(run),
+      runs.map(async (run) =>
+        typeof run === "number" ? Int32Array.of(run) : await this.#vocabulary.encodeOrdinary(run),
       ),
     );
     return concatenate(ids);
