@@ -489,6 +489,38 @@ describe("keep-alive", () => {
   });
 });
 
+test("K3. a streaming client that goes away after the stream started ends its call, not the worker", async () => {
+  const store = await openStore();
+  const clock = new ManualClock();
+  const engine = new ScriptedEngine([never]);
+  const { call, server } = await rolloutOn(store, { engine, clock });
+  const controller = new AbortController();
+  const answering = call(body([user("hi")], { stream: true }), { signal: controller.signal });
+  await engine.asked(1);
+  const { signal } = engine.requests[0] as { signal: AbortSignal };
+  clock.advance(10_000);
+  await answering;
+  const aborted = new Promise((resolve) => signal.addEventListener("abort", resolve));
+  controller.abort();
+  await aborted;
+  clock.advance(20_000);
+  expect((await call(body([user("hi")]))).status).toBe(200);
+  expect(await server.sealRollout("r1")).toMatchObject({ started: 2, aborted: 1, captureLost: 0 });
+});
+
+test("K2. a request whose context cannot be hashed is answered, and its record is lost", async () => {
+  const store = await openStore();
+  const { call, server } = await rolloutOn(store);
+  const schema = '{"type":"object","default":1e999}';
+  const text = JSON.stringify(
+    userRequest("hi", { tools: [{ name: "a", input_schema: "SCHEMA" }] }),
+  );
+  const response = await call(text.replace('"SCHEMA"', schema));
+  const { captureLost, recordedCallIds } = await server.sealRollout("r1");
+  expect(response.status).toBe(200);
+  expect(captureLost + recordedCallIds.length).toBe(1);
+});
+
 test("a prompt of a megabyte is served and recorded", async () => {
   const store = await openStore();
   const { say } = await rolloutOn(store);

@@ -125,7 +125,7 @@ export class Qwen3Renderer implements Renderer {
     const runs = this.#runs(placeholders.split(rendered));
     const ids = await Promise.all(
       runs.map(async (run) =>
-        typeof run === "number" ? Int32Array.of(run) : await this.#vocabulary.encodeOrdinary(run),
+        typeof run === "number" ? Int32Array.of(run) : this.#vocabulary.encodeOrdinary(run),
       ),
     );
     return concatenate(ids);
