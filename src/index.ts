@@ -1,1 +1,20 @@
-export {};
+export type {
+  FinishedRollout,
+  HarnessOutcome,
+  HarnessRequest,
+  RolloutFailure,
+  RolloutRow,
+  RolloutSlot,
+  Task,
+} from "./actors/index.js";
+export {
+  finalizeRolloutTokenCapture,
+  isTrainable,
+  rebuildEntriesFile,
+  retireRolloutTokenCapture,
+  type TokenEntry,
+  type TokenLineage,
+  type TokenSink,
+  type TokenSource,
+} from "./capture/index.js";
+export * from "./orchestrator/index.js";

@@ -1,0 +1,38 @@
+import fs from "node:fs";
+import { ConfigError, rebuildEntriesFile } from "../../index.js";
+import { printError, printText } from "../output.js";
+
+export interface RebuildOptions {
+  readonly entries: string;
+  readonly mode: string;
+}
+
+/** A build without a chain is an answer; a record that we refuse to read is work not done. */
+const REFUSED_RECORD = /^(SCHEMA_TOO_NEW|RECORD_INVALID|RECORD_CONFLICT|MULTIPLE_TOKEN_CARRIERS):/;
+
+export async function rebuildCommand({ entries, mode }: RebuildOptions): Promise<number> {
+  if (mode === "all")
+    throw new ConfigError("NOT_AVAILABLE", "--mode", "all is not available yet; allowed: main");
+  if (mode !== "main")
+    throw new ConfigError("INVALID_VALUE", "--mode", `"${mode}" is not valid; allowed: main`);
+  checkReadable(entries);
+  let refused = 0;
+  for await (const build of rebuildEntriesFile(entries)) {
+    await printText(`${JSON.stringify(build)}\n`);
+    if (build.error === undefined || !REFUSED_RECORD.test(build.error)) continue;
+    refused++;
+    printError(`--entries: ${build.error}`);
+  }
+  return refused === 0 ? 0 : 1;
+}
+
+function checkReadable(file: string): void {
+  try {
+    fs.accessSync(file, fs.constants.R_OK);
+  } catch (cause) {
+    const reason = cause instanceof Error && "code" in cause ? String(cause.code) : String(cause);
+    throw new ConfigError("FILE_NOT_FOUND", "--entries", `cannot read ${file} (${reason})`, {
+      cause,
+    });
+  }
+}

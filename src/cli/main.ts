@@ -1,0 +1,76 @@
+#!/usr/bin/env node
+/**
+ * The `corral` command. Exit codes: 0 all done, 1 work failed, 2 usage or config error. One clear line on stderr for
+ * every error; results on stdout.
+ */
+import { Command, CommanderError, Option } from "commander";
+import { configCommand } from "./commands/config.js";
+import { rebuildCommand } from "./commands/rebuild.js";
+import { runCommand } from "./commands/run.js";
+import { verifyCommand } from "./commands/verify.js";
+import { exitCodeOf, guardStdout, printError } from "./output.js";
+
+function configOption(): Option {
+  return new Option("--config <file...>", "config files, merged in order");
+}
+
+function program(finish: (code: number) => void): Command {
+  const corral = new Command("corral")
+    .description(
+      "RL rollouts of external agent harnesses, with the exact tokens the policy sampled",
+    )
+    .exitOverride()
+    .configureOutput({ writeErr: () => undefined });
+
+  corral
+    .command("run")
+    .description(
+      "serve, roll out, rebuild and write results; the same --out goes on where it stopped",
+    )
+    .addOption(configOption().makeOptionMandatory())
+    .requiredOption("--tasks <file>", "tasks, one JSON object a line")
+    .requiredOption("--out <file>", "results, one JSON object a line")
+    .option("--json", "print the summary as JSON")
+    .action(async (options) => finish(await runCommand(options)));
+  corral
+    .command("config")
+    .description("print the merged, checked config; secrets are shown as ***")
+    .addOption(configOption().makeOptionMandatory())
+    .action(async (options) => finish(await configCommand(options)));
+  corral
+    .command("rebuild")
+    .description("rebuild trajectories from token records; one JSON build a line")
+    .requiredOption("--entries <file>", "token records, one JSON object a line")
+    .addOption(new Option("--mode <mode>", "what is delivered").default("main"))
+    .action(async (options) => finish(await rebuildCommand(options)));
+  corral
+    .command("verify")
+    .description("check a results file; with --config also replay its log probabilities")
+    .requiredOption("--rollouts <file>", "results of corral run")
+    .addOption(configOption())
+    .option("--json", "print the report as JSON")
+    .action(async (options) => finish(await verifyCommand(options)));
+  for (const command of corral.commands) command.exitOverride();
+  return corral;
+}
+
+async function main(argv: readonly string[]): Promise<number> {
+  let code = 0;
+  try {
+    await program((value) => {
+      code = value;
+    }).parseAsync(argv);
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      if (error.exitCode === 0) return 0;
+      printError(error.code === "commander.help" ? "give a command; see corral --help" : error);
+      return 2;
+    }
+    printError(error);
+    return exitCodeOf(error);
+  }
+  return code;
+}
+
+guardStdout();
+process.exitCode = await main(process.argv);

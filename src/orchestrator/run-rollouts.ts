@@ -1,0 +1,170 @@
+/**
+ * `corral run` as a function: tasks in, one durable row for each rollout out.
+ *
+ * T1. Config and tasks are checked whole before a folder is made or a thread is started.
+ * T2. A start with the same `out` first delivers what was finished, closes what was open, then runs what is left.
+ * T3. A stop (signal, deadline, too many masked rows) leaves a run that can be started again.
+ */
+import { createHash } from "node:crypto";
+import type { ActorLogger } from "../runtime/index.js";
+import { type CaptureDecisions, captureDecisions, rowSelection } from "./config/decisions.js";
+import type { CorralConfig } from "./config/schema.js";
+import { readJsonLines } from "./jsonl.js";
+import { checkSource, type LaunchedRun, launch } from "./launch.js";
+import { slotKey, slotsOf } from "./rollout-ids.js";
+import { RolloutLoop } from "./rollout-loop.js";
+import { openRunDirectory, type RunDirectory } from "./run-directory.js";
+import type { RunEventListener } from "./run-events.js";
+import { RowTally, type RunSummary } from "./run-summary.js";
+import { StopWatch } from "./stop-watch.js";
+import { loadTasks, type TaskSet, type TasksInput } from "./tasks.js";
+
+export interface RunRolloutsRequest {
+  readonly config: CorralConfig;
+  readonly tasks: TasksInput;
+  /** Path of the results. The same path goes on with the same run. */
+  readonly out: string;
+  /** Folder that verifiers of given tasks are resolved against; those of a file lie beside it. Default: the working directory. */
+  readonly folder?: string;
+  /** Gets the actors' records. Default: JSON lines on stderr. */
+  readonly logger?: ActorLogger;
+  /** Contract: must not throw. */
+  readonly onEvent?: RunEventListener;
+  /** Aborted: no rollout starts any more, those that run end by themselves. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Runs every rollout that has no row yet.
+ * @throws ConfigError for what the user must mend, before any rollout starts.
+ */
+export async function runRollouts(request: RunRolloutsRequest): Promise<RunSummary> {
+  const { config } = request;
+  const decisions = captureDecisions(config);
+  const [conflict] = decisions.errors;
+  if (conflict !== undefined) throw conflict;
+  checkSource(decisions);
+  const tasks = await loadTasks(request.tasks, config, request.folder); // T1
+  const directory = openRunDirectory(runDirectoryRequest(request, decisions, tasks));
+  try {
+    return await runIn(directory, request, decisions, tasks);
+  } finally {
+    directory.release();
+  }
+}
+
+function runDirectoryRequest(
+  { config, out }: RunRolloutsRequest,
+  { target }: CaptureDecisions,
+  tasks: TaskSet,
+) {
+  const hasStore = target.kind === "store";
+  return {
+    out,
+    ...(hasStore ? { baseDir: target.dir } : {}),
+    baseDirField: hasStore ? "token_id_capture.dir" : "--out",
+    tasksDigest: tasks.digest,
+    groupSize: config.rollout.group_size,
+    configDigest: createHash("sha256").update(JSON.stringify(config)).digest("hex"),
+  };
+}
+
+async function runIn(
+  directory: RunDirectory,
+  request: RunRolloutsRequest,
+  decisions: CaptureDecisions,
+  tasks: TaskSet,
+): Promise<RunSummary> {
+  const { config, onEvent = () => undefined } = request;
+  const warn = (message: string) => onEvent({ kind: "warning", message });
+  const startedAtMs = performance.now();
+  for (const message of decisions.warnings) warn(message);
+  if (directory.configChanged) warn("the config is not the one that this run began with");
+
+  const { logger } = request;
+  await using run = await launch({ config, decisions, ...directory, ...(logger && { logger }) });
+  const { delivered, attempts, redelivered } = await run.consumer.call.recover(); // T2
+  const abandoned = (await run.store?.call.abandonOpen()) ?? [];
+  if (abandoned.length > 0)
+    warn(`${abandoned.length} rollouts of an earlier process were open; they run again`);
+
+  const done = new Set(delivered.map(slotKey));
+  const slots = slotsOf(
+    tasks.tasks.map(({ task }) => task),
+    config.rollout.group_size,
+  );
+  onEvent({
+    kind: "run_start",
+    runId: directory.runId,
+    dir: directory.dir,
+    rollouts: slots.length,
+    delivered: done.size,
+    resumed: directory.resumed,
+  });
+  const watch = new StopWatch(config);
+  const loop = new RolloutLoop({
+    config,
+    run,
+    tasks: new Map(tasks.tasks.map((checked) => [checked.task._ng_task_index, checked])),
+    selected: decisions.selected,
+    firstAttempts: new Map(attempts.map(({ slot, attempt }) => [slotKey(slot), attempt + 1])),
+    onEvent: (event) => {
+      watch.see(event);
+      onEvent(event);
+    },
+  });
+  watch.attach(loop, request.signal);
+  try {
+    await loop.run(slots.filter((slot) => !done.has(slotKey(slot))));
+  } finally {
+    watch.detach();
+  }
+  return await summarise({
+    directory,
+    request,
+    decisions,
+    run,
+    watch,
+    startedAtMs,
+    slots,
+    redelivered: redelivered.length,
+  });
+}
+
+interface Ended {
+  readonly directory: RunDirectory;
+  readonly request: RunRolloutsRequest;
+  readonly decisions: CaptureDecisions;
+  readonly run: LaunchedRun;
+  readonly watch: StopWatch;
+  readonly startedAtMs: number;
+  readonly slots: readonly unknown[];
+  readonly redelivered: number;
+}
+
+async function summarise(ended: Ended): Promise<RunSummary> {
+  const { directory, decisions, run, watch, slots } = ended;
+  const wallMs = performance.now() - ended.startedAtMs;
+  const tally = new RowTally(rowSelection(decisions));
+  for await (const { value } of readJsonLines(directory.outPath, "--out")) tally.add(value);
+  const { counted } = tally;
+  const rowsOfThisProcess = watch.rows + ended.redelivered;
+  return {
+    ...counted,
+    runId: directory.runId,
+    remaining: slots.length - counted.rollouts,
+    callsPerWorker: await callsPerWorker(run),
+    wallMs: Math.round(wallMs),
+    rolloutsPerMinute: (60_000 * rowsOfThisProcess) / wallMs,
+    stopped: counted.rollouts < slots.length ? watch.stop : null,
+    evaluationOnly: !Object.values(decisions.selected).includes(true),
+  };
+}
+
+async function callsPerWorker(run: LaunchedRun): Promise<Record<string, number>> {
+  const workers = [...run.servers.values()].flat();
+  const calls = await Promise.all(
+    workers.map(async ({ name, ref }) => [name, (await ref.call.status()).calls] as const),
+  );
+  return Object.fromEntries(calls);
+}
