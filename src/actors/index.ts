@@ -1,1 +1,16 @@
+export { agentHarness } from "./agent-harness/agent-harness.actor.js";
+export type { AgentHarness } from "./agent-harness/agent-harness.js";
+export type {
+  FunctionHarnessContext,
+  FunctionHarnessFunction,
+} from "./agent-harness/kinds/function.js";
+export type { AgentHarnessOptions } from "./agent-harness/options.js";
+export { checkTaskFiles } from "./agent-harness/task-files.js";
+export { readWorkFile } from "./agent-harness/verifier-files.js";
+export type { Verifier, VerifierInput } from "./agent-harness/verify.js";
 export * from "./rollout.js";
+export type { SlotAttempt } from "./rollout-consumer/journal.js";
+export type { RolloutConsumerOptions } from "./rollout-consumer/options.js";
+export type { DeliveryReport } from "./rollout-consumer/report.js";
+export { rolloutConsumer } from "./rollout-consumer/rollout-consumer.actor.js";
+export type { Recovery, RolloutConsumer } from "./rollout-consumer/rollout-consumer.js";

@@ -1,0 +1,16 @@
+/** What the agent harness needs of its actor context. */
+export interface HarnessContext {
+  readonly logger: HarnessLogger;
+  task<T = unknown>(
+    module: string,
+    exportName: string,
+    args: readonly unknown[],
+    options?: { timeoutMs?: number },
+  ): Promise<T>;
+}
+
+export interface HarnessLogger {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}

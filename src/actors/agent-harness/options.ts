@@ -1,0 +1,64 @@
+import os from "node:os";
+import { z } from "zod";
+import { AgentHarnessError } from "./errors.js";
+
+const FileUrl = z.string().refine((value) => value.startsWith("file:"), "must be a file: URL");
+
+const Common = {
+  /** Directory that holds the rollouts' directories. @default the system's temporary directory */
+  tempRoot: z.string().min(1).optional(),
+  /** Time a verifier has, ms. @default 60_000 */
+  verifierTimeoutMs: z.number().int().min(1).default(60_000),
+};
+
+const ClaudeCodeOptions = z.strictObject({
+  kind: z.literal("claude_code"),
+  ...Common,
+  /** The program. @default the installed @anthropic-ai/claude-code, else `claude` on PATH */
+  binary: z.string().min(1).optional(),
+  /** `max_tokens` of a call, tokens. @default 1000 */
+  maxOutputTokens: z.number().int().min(1).default(1000),
+  /** Context size the CLI assumes for the policy, tokens. @default 100_000 */
+  maxContextTokens: z.number().int().min(1).default(100_000),
+  /** Tools that the CLI offers. @default Bash, Read, Write, Edit */
+  tools: z.array(z.string().min(1)).min(1).default(["Bash", "Read", "Write", "Edit"]),
+  /** Repeats of a failed model call. @default 2 */
+  maxRetries: z.number().int().min(0).default(2),
+  /** Bytes of standard output after which a harness is ended. @default 32 MiB */
+  maxOutputBytes: z
+    .number()
+    .int()
+    .min(1)
+    .default(32 * 1024 * 1024),
+  /** Time between SIGTERM and SIGKILL, ms. @default 2000 */
+  killGraceMs: z.number().int().min(0).default(2000),
+});
+
+const FunctionOptions = z.strictObject({
+  kind: z.literal("function"),
+  ...Common,
+  /** File URL of the module. */
+  module: FileUrl,
+  exportName: z.string().min(1),
+});
+
+const Options = z.discriminatedUnion("kind", [ClaudeCodeOptions, FunctionOptions]);
+
+export type ClaudeCodeOptions = z.infer<typeof ClaudeCodeOptions>;
+export type FunctionOptions = z.infer<typeof FunctionOptions>;
+/** Options as they are given; every default may be left out. */
+export type AgentHarnessOptions = z.input<typeof Options>;
+export type ResolvedAgentHarnessOptions = z.infer<typeof Options>;
+
+/** @throws OPTIONS_INVALID naming the option. */
+export function parseAgentHarnessOptions(value: unknown): ResolvedAgentHarnessOptions {
+  const parsed = Options.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const option = issue?.path.join(".") || "options";
+  throw new AgentHarnessError("OPTIONS_INVALID", `agent harness: ${option}: ${issue?.message}`);
+}
+
+export function tempRootOf(options: ResolvedAgentHarnessOptions): string {
+  return options.tempRoot ?? os.tmpdir();
+}

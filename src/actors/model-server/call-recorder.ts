@@ -1,0 +1,94 @@
+/**
+ * Writes one captured call: intent, then exactly one of record, end, or loss.
+ *
+ * C1. Nothing here throws and nothing here hangs: a capture failure never fails the model call.
+ * C2. A call whose record is not acknowledged is lost: counted in the ledger, and marked in the sink as well as can be.
+ */
+import type { CallOutcome, TokenEntry, TokenSink } from "../../capture/index.js";
+import { type Clock, withDeadline } from "./clock.js";
+import type { Rollout } from "./rollouts.js";
+
+/** The part of a logger that the server uses. */
+export interface ServerLogger {
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+export interface RecorderServices {
+  readonly sink: TokenSink;
+  readonly putTimeoutMs: number;
+  readonly clock: Clock;
+  readonly logger: ServerLogger;
+}
+
+export class CallRecorder {
+  readonly #services: RecorderServices;
+  readonly #rollout: Rollout;
+  readonly #callId: string;
+  #lost = false;
+
+  constructor(services: RecorderServices, rollout: Rollout, callId: string) {
+    this.#services = services;
+    this.#rollout = rollout;
+    this.#callId = callId;
+  }
+
+  /** The durable intent. */
+  async begin(): Promise<void> {
+    this.#rollout.countStarted();
+    const { sink } = this.#services;
+    await this.#write("beginCall", async () => sink.beginCall?.(this.#rollout.id, this.#callId));
+  }
+
+  async record(entry: TokenEntry): Promise<void> {
+    if (await this.#write("put", () => this.#services.sink.put(entry)))
+      this.#rollout.countRecorded(this.#callId, entry.generation_token_ids.length);
+  }
+
+  /** Closes the intent of a call that produced no trainable tokens. */
+  async end(outcome: CallOutcome): Promise<void> {
+    this.#rollout.countEnded(outcome);
+    const { sink } = this.#services;
+    await this.#write("endCall", async () =>
+      sink.endCall?.(this.#rollout.id, this.#callId, outcome),
+    );
+  }
+
+  /** The call is answered, its record is not kept. The intent stays open: that too makes the rollout incomplete. */
+  lose(reason: string, error?: unknown): void {
+    const { sink, logger } = this.#services;
+    const fields = { rolloutId: this.#rollout.id, modelCallId: this.#callId, reason, error };
+    logger.error(fields, "the record of a model call is lost");
+    if (this.#lost) return;
+    this.#lost = true;
+    this.#rollout.countCaptureLost();
+    markIncomplete(sink, this.#rollout.id, this.#callId, logger);
+  }
+
+  async #write(what: string, write: () => Promise<void>): Promise<boolean> {
+    const { putTimeoutMs, clock } = this.#services;
+    try {
+      // An adapter may throw before it returns a promise.
+      const written = Promise.resolve().then(write);
+      await withDeadline(written, `the sink's ${what}`, putTimeoutMs, clock);
+      return true;
+    } catch (error) {
+      this.lose(`${what} failed`, error); // C2
+      return false;
+    }
+  }
+}
+
+/** Marks without waiting: the ledger tells of the loss even when the sink never answers. */
+export function markIncomplete(
+  sink: TokenSink,
+  rolloutId: string,
+  modelCallId: string | undefined,
+  logger: ServerLogger,
+): void {
+  Promise.resolve()
+    .then(() => sink.markIncomplete(rolloutId, modelCallId))
+    .catch((error: unknown) =>
+      logger.error({ rolloutId, modelCallId, error }, "a rollout could not be marked incomplete"),
+    );
+}

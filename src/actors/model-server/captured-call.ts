@@ -1,0 +1,179 @@
+/**
+ * One model call, captured or not, from the parsed request to the answer. HTTP is not known here.
+ *
+ * Order: id → parent → durable intent → sampling pin → engine → check → durable record → answer.
+ *
+ * K1. The answer exists only after the record is durable, or known to be lost.
+ * K2. Capture never changes an answer and never fails a call.
+ * K3. A call that produced no tokens ends as failed or aborted, and tells its client.
+ */
+
+import { CallRecorder, type RecorderServices } from "./call-recorder.js";
+import type { CaptureClient } from "./capture-client.js";
+import { untilAborted, withDeadline } from "./clock.js";
+import { generationProblem, type TokenEngine, type TokenGeneration } from "./engines/engine.js";
+import type { ModelRequest, ReplyHead, ServedReply } from "./model-request.js";
+import type { SamplingOverrides } from "./options.js";
+import { continuedPrompt, type Prompt } from "./prompt.js";
+import type { Renderer } from "./renderers/renderer.js";
+import { RequestError } from "./request-error.js";
+import type { AdmittedCall, Rollout } from "./rollouts.js";
+import { callSeed, type PinnedSampling, pinSampling } from "./sampling-pin.js";
+import { mintCallId, servedMessageId, servedToolCallId } from "./served-ids.js";
+import { tokenEntry } from "./token-entry.js";
+
+export interface CallServices extends Omit<RecorderServices, "sink"> {
+  readonly engine: TokenEngine;
+  readonly renderer: Renderer;
+  /** Null when capture is off. */
+  readonly capture: CaptureClient | null;
+  readonly samplingOverrides: SamplingOverrides;
+  readonly runSeed: number;
+}
+
+export interface CallScope {
+  /** Undefined under no rollout prefix. */
+  readonly rollout: Rollout | undefined;
+  readonly captured: boolean;
+  readonly signal: AbortSignal;
+  /** Contract: called once, before the engine is. */
+  readonly onHead: (head: ReplyHead) => void;
+}
+
+/** @throws RequestError when the engine fails; the signal's reason when the call was aborted. */
+export async function runModelCall(
+  services: CallServices,
+  request: ModelRequest,
+  scope: CallScope,
+): Promise<ServedReply> {
+  const callId = mintCallId();
+  const { rollout, signal } = scope;
+  const { capture } = services;
+  const recorder =
+    scope.captured && rollout !== undefined && capture !== null
+      ? new CallRecorder({ ...services, sink: capture.sink }, rollout, callId)
+      : null;
+  const prompt = await untilAborted(promptOf(services, request, recorder && rollout), signal);
+  scope.onHead({
+    messageId: servedMessageId(callId),
+    model: request.conversation.model,
+    inputTokens: prompt.ids.length,
+  });
+  await recorder?.begin();
+  const seed = callSeed(services.runSeed, rollout?.id, callId);
+  const sampling = pinSampling(request.sampling, services.samplingOverrides, seed);
+  const generation = await generate(services, prompt, sampling, signal, recorder);
+  const reply = await replyOf(services, request, callId, prompt, generation, recorder);
+  const problem = generationProblem(generation, services.renderer.vocabularySize);
+  if (problem !== null)
+    recorder?.lose(problem); // K2
+  else if (recorder !== null && rollout !== undefined) {
+    const createdAtMs = services.clock.nowMs();
+    await recorder.record(
+      tokenEntry({
+        rolloutId: rollout.id,
+        callId,
+        request,
+        prompt,
+        sampling,
+        generation,
+        reply,
+        createdAtMs,
+      }),
+    ); // K1
+  }
+  return reply;
+}
+
+export function abortedByClient(): RequestError {
+  return new RequestError(529, "the client went away");
+}
+
+/** Lineage is asked for captured calls only; a lineage that does not answer in time makes a new segment. */
+export async function promptOf(
+  services: CallServices,
+  request: ModelRequest,
+  rollout: Rollout | null | undefined,
+): Promise<Prompt> {
+  const { renderer, capture, clock, putTimeoutMs } = services;
+  if (!rollout) return { ids: await renderer.promptIds(request.conversation), resolution: "ROOT" };
+  const lineage = capture?.lineage ?? null;
+  const bounded = lineage && {
+    candidates: (...args: Parameters<typeof lineage.candidates>) =>
+      withDeadline(lineage.candidates(...args), "the lineage's candidates", putTimeoutMs, clock),
+    cumulativeIds: (...args: Parameters<typeof lineage.cumulativeIds>) =>
+      withDeadline(
+        lineage.cumulativeIds(...args),
+        "the lineage's cumulativeIds",
+        putTimeoutMs,
+        clock,
+      ),
+  };
+  return continuedPrompt(request.conversation, rollout.id, bounded, renderer);
+}
+
+async function generate(
+  services: CallServices,
+  prompt: Prompt,
+  sampling: PinnedSampling,
+  signal: AbortSignal,
+  recorder: CallRecorder | null,
+): Promise<TokenGeneration> {
+  try {
+    return await untilAborted(
+      services.engine.generate({ promptIds: prompt.ids, sampling, signal }),
+      signal,
+    );
+  } catch (error) {
+    if (signal.aborted) {
+      await recorder?.end("aborted"); // K3
+      throw error;
+    }
+    await recorder?.end("failed");
+    services.logger.error({ error }, "the engine failed");
+    const message = error instanceof Error ? error.message : String(error);
+    throw new RequestError(529, `the engine failed: ${message}`, { cause: error, retryAfterS: 1 });
+  }
+}
+
+/** Ids that cannot be read at all are no answer: the call failed. */
+async function replyOf(
+  services: CallServices,
+  request: ModelRequest,
+  callId: string,
+  prompt: Prompt,
+  generation: TokenGeneration,
+  recorder: CallRecorder | null,
+): Promise<ServedReply> {
+  try {
+    const turn = services.renderer.parseTurn(generation.tokenIds);
+    const hasTools = turn.toolCalls.length > 0;
+    return {
+      messageId: servedMessageId(callId),
+      model: request.conversation.model,
+      // Claude Code drops a blank text block beside a tool call; what is served is what comes back.
+      text: hasTools && turn.text.trim() === "" ? "" : turn.text,
+      toolCalls: turn.toolCalls.map((call, index) => ({
+        id: servedToolCallId(callId, index),
+        name: call.name,
+        arguments: call.arguments,
+      })),
+      finishReason: generation.finishReason,
+      inputTokens: prompt.ids.length,
+      outputTokens: generation.tokenIds.length,
+    };
+  } catch (error) {
+    await recorder?.end("failed");
+    throw new RequestError(529, "the engine sent ids outside the vocabulary", {
+      cause: error,
+      retryAfterS: 1,
+    });
+  }
+}
+
+/** Ties an admitted call to its client: whichever goes first aborts it. */
+export function abortWith(call: AdmittedCall, clientGone: AbortSignal): void {
+  const onAbort = () => call.abort(abortedByClient());
+  if (clientGone.aborted) onAbort();
+  else clientGone.addEventListener("abort", onAbort, { once: true });
+}

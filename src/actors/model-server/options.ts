@@ -1,0 +1,105 @@
+/** Options of one model-server worker, checked at start. */
+import { z } from "zod";
+import type { RowWriter, TokenLineage } from "../../capture/index.js";
+import type { PolicySnapshot } from "../../embedded-policy/index.js";
+
+/** Parameters that win over whatever the harness sends. */
+export const SamplingOverrides = z.strictObject({
+  /** 0 is greedy. */
+  temperature: z.number().min(0).optional(),
+  /** In (0, 1]. */
+  top_p: z.number().gt(0).max(1).optional(),
+  /** 0 means no limit. */
+  top_k: z.number().int().min(0).optional(),
+  max_tokens: z.number().int().min(1).optional(),
+});
+export type SamplingOverrides = z.infer<typeof SamplingOverrides>;
+
+const positive = z.number().int().positive();
+
+export const ModelServerLimits = z.strictObject({
+  /** Bytes of one request body. */
+  maxBodyBytes: positive.default(64 * 1024 * 1024),
+  /** Calls of one rollout at a time. */
+  maxInFlight: positive.default(32),
+  /** How long one write to the sink may take before the call is answered without its record. */
+  putTimeoutMs: positive.default(10_000),
+  /** When headers and keep-alives of a slow stream start. At most 300 s: Claude Code gives up then. */
+  keepAliveAfterMs: positive.max(300_000).default(10_000),
+  /** What calls in flight get when their rollout is sealed. */
+  sealTimeoutMs: z.number().int().min(0).default(10_000),
+});
+export type ModelServerLimits = z.infer<typeof ModelServerLimits>;
+
+/** A class of a user's module: `module:Export`, built in the worker as `new Export(kwargs)`. */
+const ModuleFactory = z.strictObject({ specifier: z.string(), kwargs: z.unknown() });
+export type ModuleFactory = z.infer<typeof ModuleFactory>;
+
+/** What a worker calls on the capture-store actor. A handle of that actor fits. */
+export interface CaptureStoreRef {
+  readonly call: RowWriter & Pick<TokenLineage, "candidates" | "cumulativeIds">;
+}
+
+const Capture = z.discriminatedUnion("kind", [
+  z.strictObject({ kind: z.literal("off") }),
+  z.strictObject({
+    kind: z.literal("store"),
+    store: z.custom<CaptureStoreRef>((value) => value !== null && value !== undefined, {
+      error: "must be a handle of the capture-store actor",
+    }),
+  }),
+  z.strictObject({
+    kind: z.literal("module"),
+    sink: ModuleFactory,
+    /** Without it every continuation is UNRESOLVED. */
+    lineage: ModuleFactory.optional(),
+  }),
+]);
+export type CaptureDescriptor = z.infer<typeof Capture>;
+
+const ModelServerOptionsSchema = z.strictObject({
+  /** @default "127.0.0.1" */
+  host: z.string().default("127.0.0.1"),
+  /** 0 takes a free port. @default 0 */
+  port: z.number().int().min(0).max(65_535).default(0),
+  workerIndex: z.number().int().min(0),
+  /** How many workers had this index before. */
+  workerGeneration: z.number().int().min(0).default(0),
+  /** Name under which `/v1/models` lists the policy; a request may name any. */
+  model: z.string().min(1),
+  engine: z.strictObject({
+    kind: z.literal("embedded"),
+    policy: z.custom<PolicySnapshot>(
+      (value) => typeof value === "object" && value !== null && "weights" in value,
+      { error: "must be a policy snapshot" },
+    ),
+  }),
+  samplingOverrides: SamplingOverrides,
+  runSeed: z.number().int(),
+  capture: Capture,
+  /** uint8[32]. Never leaves memory. */
+  keySecret: z.custom<Uint8Array>((value) => value instanceof Uint8Array && value.length === 32, {
+    error: "must be a Uint8Array of 32 bytes",
+  }),
+  /** False lets custom harnesses on loopback call an open rollout without its key. */
+  requireRolloutKey: z.boolean(),
+  /** Calls of one rollout in all. */
+  maxModelCalls: positive,
+  limits: ModelServerLimits.partial().optional(),
+});
+
+export type ModelServerOptions = z.output<typeof ModelServerOptionsSchema>;
+
+/** @throws RangeError naming each option that is wrong. */
+export function parseModelServerOptions(value: unknown): ModelServerOptions {
+  const parsed = ModelServerOptionsSchema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const problems = parsed.error.issues.map(
+    (issue) => `${issue.path.join(".") || "options"}: ${issue.message}`,
+  );
+  throw new RangeError(`model server options: ${problems.join("; ")}`);
+}
+
+export function resolveLimits(limits: ModelServerOptions["limits"]): ModelServerLimits {
+  return ModelServerLimits.parse(limits ?? {});
+}

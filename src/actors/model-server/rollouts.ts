@@ -1,0 +1,179 @@
+/**
+ * The rollouts this worker was told of: who may call, how much, and what became of every call.
+ *
+ * In memory only. The ledger is the count that a store cannot falsify: it must equal the snapshot of the store.
+ *
+ * L1. A rollout takes calls from `open` to `seal`; nothing else opens it.
+ * L2. A call that reached its intent ends in exactly one of recorded, failed, aborted, captureLost.
+ * L3. `seal` returns only when no call of the rollout is running.
+ */
+import type { RolloutLedger } from "../rollout.js";
+import { RequestError } from "./request-error.js";
+
+export interface RolloutOpening {
+  readonly rolloutId: string;
+  /** Moves with every re-dispatch; a key is valid for one epoch. */
+  readonly epoch: number;
+  /** Token capture was selected for this rollout's agent. */
+  readonly captured: boolean;
+}
+
+export interface CallLimits {
+  readonly maxInFlight: number;
+  readonly maxModelCalls: number;
+}
+
+/** One admitted call. */
+export interface AdmittedCall {
+  readonly signal: AbortSignal;
+  abort(reason: Error): void;
+  /** Contract: called once, when the call has its outcome. */
+  release(): void;
+}
+
+/** One rollout of one epoch. */
+export class Rollout {
+  readonly id: string;
+  readonly epoch: number;
+  readonly captured: boolean;
+  readonly #limits: CallLimits;
+  readonly #running = new Set<AdmittedCall>();
+  readonly #recorded: string[] = [];
+  #sealed = false;
+  #admitted = 0;
+  #started = 0;
+  #failed = 0;
+  #aborted = 0;
+  #captureLost = 0;
+  #tokensRecorded = 0;
+  readonly #onIdle: (() => void)[] = [];
+
+  /** The ledger of a rollout that never called this worker. */
+  static emptyLedger(workerIndex: number, workerGeneration: number): RolloutLedger {
+    const none = { started: 0, recordedCallIds: [], failed: 0, aborted: 0, captureLost: 0 };
+    return { ...none, workerIndex, workerGeneration };
+  }
+
+  constructor(opening: RolloutOpening, limits: CallLimits) {
+    this.id = opening.rolloutId;
+    this.epoch = opening.epoch;
+    this.captured = opening.captured;
+    this.#limits = limits;
+  }
+
+  get isSealed(): boolean {
+    return this.#sealed;
+  }
+
+  get tokensRecorded(): number {
+    return this.#tokensRecorded;
+  }
+
+  /** @throws RequestError 403 after seal, 400 at a limit. */
+  admit(): AdmittedCall {
+    if (this.#sealed) throw new RequestError(403, `rollout ${this.id} is sealed`); // L1
+    const { maxInFlight, maxModelCalls } = this.#limits;
+    if (this.#running.size >= maxInFlight)
+      throw new RequestError(
+        400,
+        `rollout ${this.id} has ${maxInFlight} calls in flight (limit maxInFlight)`,
+      );
+    if (this.#admitted >= maxModelCalls)
+      throw new RequestError(
+        400,
+        `rollout ${this.id} has made ${maxModelCalls} model calls (limit max_model_calls)`,
+      );
+    this.#admitted += 1;
+    return this.#track();
+  }
+
+  countStarted(): void {
+    this.#started += 1;
+  }
+
+  countRecorded(modelCallId: string, generatedTokens: number): void {
+    this.#recorded.push(modelCallId);
+    this.#tokensRecorded += generatedTokens;
+  }
+
+  countEnded(outcome: "failed" | "aborted"): void {
+    if (outcome === "failed") this.#failed += 1;
+    else this.#aborted += 1;
+  }
+
+  countCaptureLost(): void {
+    this.#captureLost += 1;
+  }
+
+  seal(): void {
+    this.#sealed = true;
+  }
+
+  abortRunning(reason: Error): void {
+    for (const call of this.#running) call.abort(reason);
+  }
+
+  /** Resolves when no call is running. */
+  idle(): Promise<void> {
+    if (this.#running.size === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#onIdle.push(resolve));
+  }
+
+  ledger(workerIndex: number, workerGeneration: number): RolloutLedger {
+    return {
+      started: this.#started,
+      recordedCallIds: [...this.#recorded],
+      failed: this.#failed,
+      aborted: this.#aborted,
+      captureLost: this.#captureLost,
+      workerIndex,
+      workerGeneration,
+    };
+  }
+
+  #track(): AdmittedCall {
+    const controller = new AbortController();
+    const call: AdmittedCall = {
+      signal: controller.signal,
+      abort: (reason) => controller.abort(reason),
+      release: () => {
+        this.#running.delete(call);
+        if (this.#running.size === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
+      },
+    };
+    this.#running.add(call);
+    return call;
+  }
+}
+
+/** All rollouts of a worker. */
+export class Rollouts {
+  readonly #limits: CallLimits;
+  readonly #rollouts = new Map<string, Rollout>();
+
+  constructor(limits: CallLimits) {
+    this.#limits = limits;
+  }
+
+  /**
+   * @throws RangeError when the rollout is open already, or was, in this epoch or a later one.
+   */
+  open(opening: RolloutOpening): void {
+    const known = this.#rollouts.get(opening.rolloutId);
+    if (known !== undefined && known.epoch >= opening.epoch)
+      throw new RangeError(
+        `rollout ${opening.rolloutId} was opened in epoch ${known.epoch}; epoch ${opening.epoch} cannot open it`,
+      );
+    known?.seal();
+    known?.abortRunning(new RequestError(403, `rollout ${opening.rolloutId} was dispatched again`));
+    this.#rollouts.set(opening.rolloutId, new Rollout(opening, this.#limits));
+  }
+
+  get(rolloutId: string): Rollout | undefined {
+    return this.#rollouts.get(rolloutId);
+  }
+
+  all(): Iterable<Rollout> {
+    return this.#rollouts.values();
+  }
+}

@@ -1,0 +1,30 @@
+/** Which sampling parameters reach the engine: overrides over the request, the request over the defaults. */
+import { createHash } from "node:crypto";
+import type { SamplingParameters } from "../../capture/index.js";
+import type { SamplingOverrides } from "./options.js";
+
+/** Every parameter decided; what the entry records. */
+export type PinnedSampling = Required<SamplingParameters>;
+
+const DEFAULT_MAX_TOKENS = 4096;
+
+/** Contract: pure; the same on captured and uncaptured calls, so capture never changes an answer. */
+export function pinSampling(
+  requested: SamplingParameters,
+  overrides: SamplingOverrides,
+  seed: number,
+): PinnedSampling {
+  return {
+    temperature: overrides.temperature ?? requested.temperature ?? 1,
+    top_p: overrides.top_p ?? requested.top_p ?? 1,
+    top_k: overrides.top_k ?? requested.top_k ?? 0,
+    max_tokens: overrides.max_tokens ?? requested.max_tokens ?? DEFAULT_MAX_TOKENS,
+    seed: requested.seed ?? seed,
+  };
+}
+
+/** The engine seed of a call. uint32. */
+export function callSeed(runSeed: number, rolloutId: string | undefined, callId: string): number {
+  const hash = createHash("sha256").update(JSON.stringify([runSeed, rolloutId ?? null, callId]));
+  return hash.digest().readUInt32LE(0);
+}

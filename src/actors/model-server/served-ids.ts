@@ -1,0 +1,21 @@
+/**
+ * The ids a harness sees. They are derived from the random call id, so they are unique over restarts, and a history
+ * that echoes them names the recorded call.
+ */
+import { createHash, randomUUID } from "node:crypto";
+
+export function mintCallId(): string {
+  return randomUUID();
+}
+
+export function servedMessageId(callId: string): string {
+  return `msg_${derived(callId, "message")}`;
+}
+
+export function servedToolCallId(callId: string, index: number): string {
+  return `toolu_${derived(callId, `tool/${index}`)}`;
+}
+
+function derived(callId: string, what: string): string {
+  return createHash("sha256").update(`${callId}/${what}`).digest("hex").slice(0, 24);
+}

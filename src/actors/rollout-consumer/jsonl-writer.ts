@@ -1,0 +1,182 @@
+/**
+ * One append-only JSONL file, durable line by line. The rows and the journal are both written with it. It knows
+ * nothing of what the lines mean.
+ *
+ * J1. `append` resolves only when the whole line is on disk (fsync); the directory is synced when the file is made.
+ * J2. On open the file is cut to its last whole, parseable line. Only a torn tail is cut: a line that does not parse
+ *     and is followed by others is corruption and an error.
+ * J3. A failed append leaves nothing: the file is cut back to the last whole line. If that fails too, the file takes
+ *     no more lines until it is opened again, which cuts it.
+ */
+import fs, { type FileHandle } from "node:fs/promises";
+import path from "node:path";
+import { RolloutConsumerError } from "./errors.js";
+
+const READ_CHUNK_BYTES = 1024 * 1024;
+const NEWLINE = 0x0a;
+
+/** What an append needs of the open file. */
+export type AppendFile = Pick<FileHandle, "write" | "sync" | "truncate" | "close">;
+
+export class JsonlWriter {
+  readonly path: string;
+  /** Bytes of a torn last line that were cut on open. */
+  readonly cutBytes: number;
+  readonly #file: AppendFile;
+  #size: number;
+  #broken: unknown = null;
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(filePath: string, file: AppendFile, size: number, cutBytes = 0) {
+    this.path = filePath;
+    this.#file = file;
+    this.#size = size;
+    this.cutBytes = cutBytes;
+  }
+
+  /**
+   * Opens or makes the file and hands every whole line to `onLine`, in order.
+   * @throws FILE_CORRUPT naming the line when one in the middle does not parse or `onLine` refuses it.
+   */
+  static async open(filePath: string, onLine: (value: unknown) => void): Promise<JsonlWriter> {
+    await fs.mkdir(path.dirname(filePath), { recursive: true });
+    const existed = await exists(filePath);
+    const file = await fs.open(filePath, existed ? "r+" : "wx+");
+    try {
+      if (!existed) await syncDirectory(path.dirname(filePath));
+      const { size } = await file.stat();
+      const whole = await readLines(file, filePath, onLine);
+      if (whole < size) {
+        await file.truncate(whole); // J2
+        await file.sync();
+      }
+      return new JsonlWriter(filePath, file, whole, size - whole);
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+  }
+
+  /**
+   * Appends one line. Lines are written in the order of the calls.
+   * @throws APPEND_FAILED when the line is not durable; nothing of it is left.
+   */
+  append(value: unknown): Promise<void> {
+    const appended = this.#last.then(() => this.#append(value));
+    this.#last = appended.catch(() => {});
+    return appended;
+  }
+
+  /** Closes the file after the lines on their way. */
+  async close(): Promise<void> {
+    await this.#last;
+    await this.#file.close();
+  }
+
+  async #append(value: unknown): Promise<void> {
+    if (this.#broken !== null) throw this.#failed("takes no more lines", this.#broken);
+    const line = Buffer.from(`${JSON.stringify(value)}\n`);
+    try {
+      await this.#writeAll(line);
+      await this.#file.sync();
+    } catch (error) {
+      await this.#cutBack();
+      throw this.#failed("the line was not written", error);
+    }
+    this.#size += line.length;
+  }
+
+  async #writeAll(line: Buffer): Promise<void> {
+    for (let done = 0; done < line.length; ) {
+      const { bytesWritten } = await this.#file.write(
+        line,
+        done,
+        line.length - done,
+        this.#size + done,
+      );
+      if (bytesWritten === 0) throw new Error("the file takes no more bytes");
+      done += bytesWritten;
+    }
+  }
+
+  /** J3. */
+  async #cutBack(): Promise<void> {
+    try {
+      await this.#file.truncate(this.#size);
+      await this.#file.sync();
+    } catch (error) {
+      this.#broken = error;
+    }
+  }
+
+  #failed(what: string, cause: unknown): RolloutConsumerError {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    return new RolloutConsumerError("APPEND_FAILED", `${this.path}: ${what}: ${why}`, { cause });
+  }
+}
+
+/** Length of the file up to the end of its last whole, parseable line. */
+async function readLines(
+  file: FileHandle,
+  filePath: string,
+  onLine: (value: unknown) => void,
+): Promise<number> {
+  let whole = 0;
+  let number = 0;
+  let bad: { number: number; error: unknown } | null = null;
+  for await (const line of wholeLines(file)) {
+    number += 1;
+    // A bad line may only be the last one (J2).
+    if (bad !== null) throw corrupt(filePath, bad);
+    try {
+      const value: unknown = JSON.parse(line.toString("utf8"));
+      onLine(value);
+      whole += line.length + 1;
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw corrupt(filePath, { number, error });
+      bad = { number, error };
+    }
+  }
+  return whole;
+}
+
+async function* wholeLines(file: FileHandle): AsyncGenerator<Buffer> {
+  const chunk = Buffer.alloc(READ_CHUNK_BYTES);
+  let parts: Buffer[] = [];
+  for (let position = 0; ; ) {
+    const { bytesRead } = await file.read(chunk, 0, chunk.length, position);
+    if (bytesRead === 0) return;
+    position += bytesRead;
+    let start = 0;
+    for (let end = chunk.indexOf(NEWLINE); end >= 0 && end < bytesRead; ) {
+      yield Buffer.concat([...parts, chunk.subarray(start, end)]);
+      parts = [];
+      start = end + 1;
+      end = chunk.indexOf(NEWLINE, start);
+    }
+    parts.push(Buffer.from(chunk.subarray(start, bytesRead)));
+  }
+}
+
+function corrupt(filePath: string, bad: { number: number; error: unknown }): RolloutConsumerError {
+  const why = bad.error instanceof Error ? bad.error.message : String(bad.error);
+  return new RolloutConsumerError("FILE_CORRUPT", `${filePath}: line ${bad.number}: ${why}`, {
+    cause: bad.error,
+  });
+}
+
+async function exists(filePath: string): Promise<boolean> {
+  return await fs
+    .access(filePath)
+    .then(() => true)
+    .catch(() => false);
+}
+
+async function syncDirectory(directory: string): Promise<void> {
+  const handle = await fs.open(directory, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,87 @@
+/**
+ * Canonical JSON and the two digests of a record.
+ *
+ * D1. Equal records have equal digests whatever the order of their keys; `created_at` and `digest` are left out (C3).
+ * D2. The digest covers the full prompt and float64 log probabilities, however the store keeps them.
+ * D3. What JSON would change or drop in silence (NaN, a function, a class instance) is refused.
+ */
+import { createHash } from "node:crypto";
+import { float64Bytes, int32Bytes } from "./blob.js";
+import { CaptureError } from "./errors.js";
+import type { TokenEntry } from "./records.js";
+
+/** Deepest nesting of tool-call arguments and output items that is recorded. */
+const MAX_DEPTH = 500;
+
+/**
+ * JSON with the keys of every object in code-unit order and no white space; undefined properties are left out.
+ * @throws RECORD_INVALID for anything that JSON cannot say, or nested more than 500 levels deep.
+ */
+export function canonicalJson(value: unknown, depth = 0): string {
+  if (depth > MAX_DEPTH) throw invalid(`nested more than ${MAX_DEPTH} levels deep`);
+  if (value === null || typeof value === "boolean" || typeof value === "string") {
+    return JSON.stringify(value);
+  }
+  if (typeof value === "number") {
+    if (!Number.isFinite(value)) throw invalid(`${value} has no JSON form`);
+    return JSON.stringify(value);
+  }
+  if (Array.isArray(value)) {
+    return `[${value.map((item) => canonicalJson(item, depth + 1)).join(",")}]`;
+  }
+  if (isPlainObject(value)) {
+    const members = Object.keys(value)
+      .filter((key) => value[key] !== undefined)
+      .sort()
+      .map((key) => `${JSON.stringify(key)}:${canonicalJson(value[key], depth + 1)}`);
+    return `{${members.join(",")}}`;
+  }
+  throw invalid(`${Object.prototype.toString.call(value)} has no JSON form`);
+}
+
+/** Canonical JSON of everything in a record that is not an array of tokens, `created_at` or `digest`. */
+export function entryMeta(entry: TokenEntry): string {
+  const {
+    prompt_token_ids: _prompt,
+    generation_token_ids: _generation,
+    generation_log_probs: _logProbs,
+    created_at: _createdAt,
+    digest: _digest,
+    ...meta
+  } = entry;
+  return canonicalJson(meta);
+}
+
+/**
+ * sha256, hex, over the canonical meta, the two lengths (uint32), the int32 bytes of the full prompt and of the
+ * generation, and the float64 bytes of the log probabilities.
+ */
+export function entryDigest(entry: TokenEntry, meta: string = entryMeta(entry)): string {
+  const prompt = entry.prompt_token_ids;
+  const generation = entry.generation_token_ids;
+  return createHash("sha256")
+    .update(meta, "utf8")
+    .update(new Uint8Array(Uint32Array.of(prompt.length, generation.length).buffer))
+    .update(int32Bytes(prompt))
+    .update(int32Bytes(generation))
+    .update(float64Bytes(entry.generation_log_probs))
+    .digest("hex");
+}
+
+/** sha256, hex, over the int32 bytes of prompt and generation: equal means identical tokens. */
+export function cumulativeDigest(prompt: Int32Array, generation: Int32Array): string {
+  return createHash("sha256")
+    .update(int32Bytes(prompt))
+    .update(int32Bytes(generation))
+    .digest("hex");
+}
+
+function isPlainObject(value: unknown): value is Record<string, unknown> {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+function invalid(what: string): CaptureError {
+  return new CaptureError("RECORD_INVALID", `A record holds a value that cannot be kept: ${what}.`);
+}

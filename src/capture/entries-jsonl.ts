@@ -1,0 +1,113 @@
+/**
+ * Rebuilds rollouts from TokenEntry JSONL, without a store.
+ *
+ * J1. A bad line is an error that names the line. When the line names its rollout, that rollout alone fails; when it
+ *     does not, any rollout may lack the call, so nothing is built.
+ * J2. A record newer than this build is refused by name, never decoded.
+ */
+import { open } from "node:fs/promises";
+import { buildTrajectory, failedBuild, rebuildResponse, type TrajectoryBuild } from "./builder.js";
+import { CaptureError } from "./errors.js";
+import type { TokenCaptureMetrics } from "./metrics.js";
+import { parseTokenEntry } from "./parse-entry.js";
+import type { RebuiltResponse } from "./projection.js";
+import type { BuildError } from "./record-problems.js";
+import type { TokenEntry } from "./records.js";
+import { describeError } from "./snapshot.js";
+
+/** One rollout's build, as `corral rebuild` prints it. */
+export interface RebuiltRollout {
+  rollout_id: string;
+  rebuilt_response: RebuiltResponse | null;
+  metrics: TokenCaptureMetrics;
+  mask_sample: boolean;
+  unresolved_retries: string[];
+  /** `CODE: message`. */
+  error?: string;
+}
+
+interface RolloutLines {
+  readonly entries: TokenEntry[];
+  lines: number;
+  error: BuildError | undefined;
+}
+
+/**
+ * Yields one build for each rollout, in order of first appearance. Blank lines are skipped.
+ * @throws RECORD_INVALID when a line is not JSON or names no rollout.
+ */
+export async function* rebuildEntries(
+  lines: AsyncIterable<string> | Iterable<string>,
+): AsyncGenerator<RebuiltRollout> {
+  const rollouts = await groupLines(lines);
+  for (const [rolloutId, rollout] of rollouts) {
+    // Freed as they are built: the file may be larger than one build.
+    rollouts.delete(rolloutId);
+    yield toRebuilt(buildLines(rolloutId, rollout));
+  }
+}
+
+/**
+ * `rebuildEntries` over a file.
+ * @throws ENOENT and other file errors; RECORD_INVALID as above.
+ */
+export async function* rebuildEntriesFile(path: string): AsyncGenerator<RebuiltRollout> {
+  await using file = await open(path);
+  yield* rebuildEntries(file.readLines());
+}
+
+async function groupLines(
+  lines: AsyncIterable<string> | Iterable<string>,
+): Promise<Map<string, RolloutLines>> {
+  const rollouts = new Map<string, RolloutLines>();
+  let lineNumber = 0;
+  for await (const line of lines) {
+    lineNumber += 1;
+    if (line.trim() === "") continue;
+    const value = parseLine(line, lineNumber);
+    const rollout = rollouts.get(value.rollout_id) ?? { entries: [], lines: 0, error: undefined };
+    rollouts.set(value.rollout_id, rollout);
+    rollout.lines += 1;
+    try {
+      rollout.entries.push(parseTokenEntry(value));
+    } catch (error) {
+      const { code, message } = describeError(error);
+      const where = `line ${String(lineNumber)}, rollout ${value.rollout_id}`;
+      rollout.error ??= { code, message: `${where}: ${message}` };
+    }
+  }
+  return rollouts;
+}
+
+function parseLine(line: string, lineNumber: number): { rollout_id: string } {
+  const where = `line ${String(lineNumber)}`;
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch (cause) {
+    throw new CaptureError("RECORD_INVALID", `${where}: not JSON`, { cause });
+  }
+  const named = value as { rollout_id?: unknown } | null;
+  if (typeof named?.rollout_id !== "string" || named.rollout_id === "") {
+    throw new CaptureError("RECORD_INVALID", `${where}: rollout_id must be a non-empty string`);
+  }
+  return named as { rollout_id: string };
+}
+
+function buildLines(rolloutId: string, { entries, lines, error }: RolloutLines): TrajectoryBuild {
+  return error === undefined
+    ? buildTrajectory(entries, { rolloutId })
+    : failedBuild(lines, { rolloutId }, error);
+}
+
+function toRebuilt(build: TrajectoryBuild): RebuiltRollout {
+  const { error } = build;
+  return {
+    rollout_id: build.rolloutId,
+    rebuilt_response: rebuildResponse(build),
+    metrics: build.metrics,
+    mask_sample: build.masked,
+    unresolved_retries: [...build.unresolvedRetries],
+    ...(error === undefined ? {} : { error: `${error.code}: ${error.message}` }),
+  };
+}

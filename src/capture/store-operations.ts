@@ -1,0 +1,194 @@
+/**
+ * The store's write operations as steps over prepared statements. Every method runs inside a transaction that its
+ * caller began; what a method leaves behind when it refuses is meant to be committed.
+ *
+ * O1. Same id and same digest: no write, no version change. Same id, other digest: marked incomplete, then refused.
+ * O2. A put after freeze is refused, marks the rollout incomplete and moves its version, so an older drop fails.
+ * O3. A retired rollout stays retired: only its tombstone is left, and it refuses every write but `reset`.
+ * O4. What began before a reset is refused: its epoch differs, and an epoch is never given twice, also after a sweep.
+ * O5. A call that ended without tokens is counted, once, and is never a hole.
+ * O6. Only `open` and `reset` make a rollout that can be complete: any other first write makes it incomplete.
+ */
+import type { Connection } from "./schema.js";
+import type { CallEpoch, StoreAnswer, StoreOperation } from "./store-protocol.js";
+import {
+  ROLLOUT_STATE,
+  type RolloutRecord,
+  type WriteStatements,
+  writeStatements,
+} from "./store-statements.js";
+
+type Put = Extract<StoreOperation, { kind: "put" }>;
+type End = Extract<StoreOperation, { kind: "end" }>;
+
+export class StoreOperations {
+  readonly #sql: WriteStatements;
+  readonly #now: () => number;
+
+  constructor(connection: Connection, now: () => number) {
+    this.#sql = writeStatements(connection);
+    this.#now = now;
+  }
+
+  apply(operation: StoreOperation): StoreAnswer {
+    switch (operation.kind) {
+      case "begin":
+        return this.#begin(operation.rolloutId, operation.modelCallId);
+      case "end":
+        return this.#end(operation);
+      case "put":
+        return this.#put(operation);
+      case "mark":
+        return this.#markLost(operation.rolloutId, operation.modelCallId);
+    }
+  }
+
+  /** The epoch of the new rollout; undefined when the id exists in any state. */
+  open(rolloutId: string): number | undefined {
+    if (this.#find(rolloutId) !== undefined) return undefined;
+    return this.#create(rolloutId).epoch;
+  }
+
+  /** The new epoch; "frozen" when a frozen rollout still waits to be dropped. */
+  reset(rolloutId: string): number | "frozen" {
+    const rollout = this.#find(rolloutId);
+    if (rollout === undefined) return this.#create(rolloutId).epoch;
+    if (rollout.state === ROLLOUT_STATE.frozen) return "frozen";
+    const epoch = this.#nextEpoch();
+    this.#deleteRecords(rollout.rid);
+    this.#sql.reset.run({ rid: rollout.rid, epoch, now: this.#now() });
+    return epoch;
+  }
+
+  /** False when the rollout is retired. */
+  freeze(rolloutId: string, snapshotId: string): boolean {
+    const rollout = this.#find(rolloutId) ?? this.#create(rolloutId);
+    if (rollout.state === ROLLOUT_STATE.retired) return false;
+    // Changes nothing when it is frozen already: the first snapshot id stays.
+    this.#sql.freeze.run({ rid: rollout.rid, snapshotId, now: this.#now() });
+    return true;
+  }
+
+  /** False when that snapshot is not the rollout's present state. */
+  drop(rolloutId: string, snapshotId: string, version: number): boolean {
+    const rollout = this.#find(rolloutId);
+    if (rollout === undefined) return false;
+    const { rid } = rollout;
+    const { changes } = this.#sql.retire.run({ rid, snapshotId, version, now: this.#now() });
+    if (changes === 0) return false;
+    this.#deleteRecords(rid);
+    return true;
+  }
+
+  /** Marks every open rollout; their ids. */
+  abandonOpen(): string[] {
+    const open = this.#sql.allOpen.all();
+    for (const { rid } of open) this.#mark(rid, "", "ABANDONED");
+    return open.map((rollout) => rollout.rollout_id);
+  }
+
+  /** How many tombstones went. */
+  sweepRetired(olderThanMs: number): number {
+    return this.#sql.sweep.run(this.#now() - olderThanMs).changes;
+  }
+
+  #begin(rolloutId: string, callId: string): StoreAnswer {
+    const rollout = this.#find(rolloutId) ?? this.#createIncomplete(rolloutId);
+    const refused = refusal(rollout);
+    if (refused !== undefined) return refused;
+    this.#sql.begin.run({ rid: rollout.rid, callId });
+    return { answer: "ok", epoch: rollout.epoch };
+  }
+
+  #put({ row, epoch }: Put): StoreAnswer {
+    const rollout = this.#findOrCreate(row.rolloutId, epoch);
+    if (rollout === undefined) return { answer: "stale_epoch" };
+    const { rid } = rollout;
+    const callId = row.modelCallId;
+    if (rollout.state === ROLLOUT_STATE.frozen) this.#mark(rid, callId, "PUT_AFTER_FREEZE"); // O2
+    const refused = refusal(rollout, epoch);
+    if (refused !== undefined) return refused;
+
+    const recorded = this.#sql.digestOf.get(rid, callId);
+    if (recorded !== undefined && Buffer.compare(recorded.digest, row.digest) === 0) {
+      return { answer: "ok", epoch: rollout.epoch }; // O1
+    }
+    if (recorded !== undefined || this.#sql.isEnded.get(rid, callId) !== undefined) {
+      this.#mark(rid, callId, "RECORD_CONFLICT"); // O1
+      return { answer: "conflict" };
+    }
+    this.#sql.insertEntry.run({ ...row, rid });
+    this.#sql.closeIntent.run(rid, callId);
+    this.#sql.bump.run({ rid, now: this.#now() });
+    return { answer: "ok", epoch: rollout.epoch };
+  }
+
+  /** O5. A recorded call has tokens, whatever became of its answer: its record stays and nothing is counted. */
+  #end({ rolloutId, modelCallId, outcome, epoch }: End): StoreAnswer {
+    const rollout = this.#findOrCreate(rolloutId, epoch);
+    if (rollout === undefined) return { answer: "stale_epoch" };
+    const refused = refusal(rollout, epoch);
+    if (refused !== undefined) return refused;
+    const { rid } = rollout;
+    if (this.#sql.digestOf.get(rid, modelCallId) === undefined) {
+      const { changes } = this.#sql.end.run(rid, modelCallId, outcome);
+      if (changes > 0) this.#sql.bump.run({ rid, now: this.#now() });
+    }
+    this.#sql.closeIntent.run(rid, modelCallId);
+    return { answer: "ok", epoch: rollout.epoch };
+  }
+
+  /** Allowed after freeze: the version moves, so a drop of the older snapshot fails (O2). */
+  #markLost(rolloutId: string, callId = ""): StoreAnswer {
+    const rollout = this.#find(rolloutId) ?? this.#create(rolloutId);
+    if (rollout.state === ROLLOUT_STATE.retired) return { answer: "retired" };
+    this.#mark(rollout.rid, callId, "LOST_CALL");
+    return { answer: "ok", epoch: rollout.epoch };
+  }
+
+  #mark(rid: number, callId: string, reason: string): void {
+    const { changes } = this.#sql.mark.run({ rid, now: this.#now() });
+    if (changes > 0) this.#sql.lost.run(rid, callId, reason);
+  }
+
+  #find(rolloutId: string): RolloutRecord | undefined {
+    return this.#sql.find.get(rolloutId);
+  }
+
+  /** Undefined when an epoch is given and no rollout is there any more: its tombstone was swept (O4). */
+  #findOrCreate(rolloutId: string, epoch: CallEpoch): RolloutRecord | undefined {
+    const rollout = this.#find(rolloutId);
+    if (rollout !== undefined || epoch !== null) return rollout;
+    return this.#createIncomplete(rolloutId);
+  }
+
+  #create(rolloutId: string): RolloutRecord {
+    const epoch = this.#nextEpoch();
+    const { lastInsertRowid } = this.#sql.create.run({ rolloutId, epoch, now: this.#now() });
+    return { rid: Number(lastInsertRowid), epoch, state: ROLLOUT_STATE.open };
+  }
+
+  #createIncomplete(rolloutId: string): RolloutRecord {
+    const rollout = this.#create(rolloutId);
+    this.#mark(rollout.rid, "", "NOT_OPENED"); // O6
+    return rollout;
+  }
+
+  #nextEpoch(): number {
+    const row = this.#sql.nextEpoch.get();
+    if (row === undefined) throw new Error("The epoch counter of the store is gone.");
+    return row.value;
+  }
+
+  #deleteRecords(rid: number): void {
+    for (const statement of this.#sql.deleteRecords) statement.run(rid);
+  }
+}
+
+/** Why a write of a call is refused: O3, O2, O4 in this order. */
+function refusal(rollout: RolloutRecord, epoch: CallEpoch = null): StoreAnswer | undefined {
+  if (rollout.state === ROLLOUT_STATE.retired) return { answer: "retired" };
+  if (rollout.state === ROLLOUT_STATE.frozen) return { answer: "frozen" };
+  if (epoch !== null && epoch !== rollout.epoch) return { answer: "stale_epoch" };
+  return undefined;
+}

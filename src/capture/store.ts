@@ -1,0 +1,192 @@
+/**
+ * The SQLite store of one run directory, as sink, source and lineage. Not a cache: every read goes to the file, so
+ * several processes of the node may open it.
+ *
+ * T1. A write is durable (WAL, synchronous=FULL) before it is acknowledged, or it is not acknowledged.
+ * T2. Every write is BEGIN IMMEDIATE … COMMIT without an await inside: a deferred one can fail at once with
+ *     SQLITE_BUSY_SNAPSHOT, and a thread that ends inside a transaction holds no lock afterwards.
+ * T3. A write into a file that was removed or replaced is never acknowledged: the files are compared after every commit.
+ * T4. A failure of SQLite is `STORE_FAILED`; the transaction is rolled back and the next operation tries afresh.
+ */
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import type {
+  CallOutcome,
+  LineageKey,
+  LineageNode,
+  TokenCaptureSnapshot,
+  TokenLineage,
+  TokenSink,
+  TokenSource,
+} from "./contracts.js";
+import { CaptureError, type CaptureErrorCode } from "./errors.js";
+import type { TokenEntry } from "./records.js";
+import { type Connection, openConnection } from "./schema.js";
+import { storeFailure } from "./store-failure.js";
+import { FileIdentity, prepareDirectory } from "./store-file.js";
+import { StoreOperations } from "./store-operations.js";
+import type { RowWriter, StoreAnswer, StoreOperation } from "./store-protocol.js";
+import { StoreReader } from "./store-read.js";
+import { StoreSink } from "./store-sink.js";
+
+/** File of the store, in the run directory. */
+export const STORE_FILE_NAME = "capture.db";
+
+export interface TokenCaptureStoreOptions {
+  /** Directory on a local disk; created with mode 0700 when it is missing. */
+  readonly dir: string;
+  /** Opens the store on a network file system all the same. Default false. */
+  readonly allowNetworkFs?: boolean;
+  /** Bytes that the file may grow to, without its write-ahead log; a write beyond is `STORE_FAILED`. Default: no limit. */
+  readonly maxSizeBytes?: number;
+  /** Milliseconds since the Unix epoch. Default `Date.now`. */
+  readonly now?: () => number;
+}
+
+export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, RowWriter {
+  readonly #connection: Connection;
+  readonly #files: FileIdentity;
+  readonly #operations: StoreOperations;
+  readonly #path: string;
+  readonly #reader: StoreReader;
+  readonly #sink: StoreSink;
+
+  /**
+   * @throws STORE_FAILED when the directory cannot be written or the file is not a store.
+   * @throws SCHEMA_TOO_NEW when a newer build wrote the file.
+   * @throws NETWORK_FILE_SYSTEM when the directory is not local and that was not allowed.
+   */
+  constructor(options: TokenCaptureStoreOptions) {
+    prepareDirectory(options.dir, options.allowNetworkFs ?? false);
+    this.#path = join(options.dir, STORE_FILE_NAME);
+    this.#connection = openConnection(this.#path, options.maxSizeBytes);
+    // The log lives as long as any connection, so its identity is as fixed as the file's.
+    this.#files = new FileIdentity([this.#path, `${this.#path}-wal`]);
+    this.#operations = new StoreOperations(this.#connection, options.now ?? Date.now);
+    this.#reader = new StoreReader(this.#connection);
+    this.#sink = new StoreSink(this);
+  }
+
+  /** Creates the rollout: dispatch calls this. @throws ROLLOUT_EXISTS when the id exists, in any state. */
+  async open(rolloutId: string): Promise<{ epoch: number }> {
+    const epoch = this.#transact(() => this.#operations.open(rolloutId));
+    if (epoch === undefined) throw refused("ROLLOUT_EXISTS", rolloutId, "exists already");
+    return { epoch };
+  }
+
+  /**
+   * Forgets what an attempt recorded and starts a new epoch, before a re-dispatch.
+   * @throws ROLLOUT_FROZEN when its snapshot was not dropped yet.
+   */
+  async reset(rolloutId: string): Promise<{ epoch: number }> {
+    const epoch = this.#transact(() => this.#operations.reset(rolloutId));
+    if (epoch === "frozen") throw refused("ROLLOUT_FROZEN", rolloutId, "is frozen and not dropped");
+    return { epoch };
+  }
+
+  /** Marks every open rollout incomplete: their process died. Returns their ids. */
+  async abandonOpen(): Promise<string[]> {
+    return this.#transact(() => this.#operations.abandonOpen());
+  }
+
+  /** Removes tombstones that were retired more than this long ago; returns how many. */
+  async sweepRetired(olderThanMs: number): Promise<number> {
+    return this.#transact(() => this.#operations.sweepRetired(olderThanMs));
+  }
+
+  async write(operation: StoreOperation): Promise<StoreAnswer> {
+    return this.#transact(() => this.#operations.apply(operation));
+  }
+
+  put(entry: TokenEntry): Promise<void> {
+    return this.#sink.put(entry);
+  }
+
+  markIncomplete(rolloutId: string, modelCallId?: string): Promise<void> {
+    return this.#sink.markIncomplete(rolloutId, modelCallId);
+  }
+
+  beginCall(rolloutId: string, modelCallId: string): Promise<void> {
+    return this.#sink.beginCall(rolloutId, modelCallId);
+  }
+
+  endCall(rolloutId: string, modelCallId: string, outcome: CallOutcome): Promise<void> {
+    return this.#sink.endCall(rolloutId, modelCallId, outcome);
+  }
+
+  /** @throws ROLLOUT_RETIRED when the rollout was dropped. */
+  async freeze(rolloutId: string): Promise<TokenCaptureSnapshot> {
+    const alive = this.#transact(() => this.#operations.freeze(rolloutId, randomUUID()));
+    // Read after the commit, so the write lock is held for one small update only.
+    const snapshot = alive ? this.#read(() => this.#reader.snapshot(rolloutId)) : undefined;
+    if (snapshot === undefined) throw refused("ROLLOUT_RETIRED", rolloutId, "was dropped");
+    return snapshot;
+  }
+
+  async drop(
+    rolloutId: string,
+    snapshot: { readonly snapshotId: string; readonly version: number },
+  ): Promise<boolean> {
+    const { snapshotId, version } = snapshot;
+    return this.#transact(() => this.#operations.drop(rolloutId, snapshotId, version));
+  }
+
+  async candidates(rolloutId: string, key: LineageKey): Promise<readonly LineageNode[]> {
+    return this.#read(() => this.#reader.candidates(rolloutId, key));
+  }
+
+  /** @throws DIGEST_MISMATCH when a stored byte of the call changed. */
+  async cumulativeIds(rolloutId: string, modelCallId: string): Promise<Int32Array> {
+    return this.#read(() => this.#reader.cumulativeIds(rolloutId, modelCallId));
+  }
+
+  async close(): Promise<void> {
+    this.#connection.close();
+  }
+
+  /** T1, T2, T4 */
+  #transact<T>(body: () => T): T {
+    return this.#guard(() => {
+      const result = this.#immediate(body);
+      this.#files.check(); // T3: after the commit, so a removal before it cannot be missed
+      return result;
+    });
+  }
+
+  #immediate<T>(body: () => T): T {
+    this.#connection.exec("BEGIN IMMEDIATE");
+    try {
+      const result = body();
+      this.#connection.exec("COMMIT");
+      return result;
+    } catch (error) {
+      // SQLite has rolled back by itself after a full disk; a second ROLLBACK would throw.
+      if (this.#connection.inTransaction) this.#connection.exec("ROLLBACK");
+      throw error;
+    }
+  }
+
+  #read<T>(body: () => T): T {
+    return this.#guard(() => {
+      this.#files.check(); // T3
+      return body();
+    });
+  }
+
+  #guard<T>(body: () => T): T {
+    if (!this.#connection.open) throw closed(this.#path);
+    try {
+      return body();
+    } catch (error) {
+      throw storeFailure(error, this.#path);
+    }
+  }
+}
+
+function refused(code: CaptureErrorCode, rolloutId: string, why: string): CaptureError {
+  return new CaptureError(code, `Rollout ${JSON.stringify(rolloutId)} ${why}.`);
+}
+
+function closed(path: string): CaptureError {
+  return new CaptureError("STORE_CLOSED", `The store ${JSON.stringify(path)} is closed.`);
+}

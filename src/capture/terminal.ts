@@ -1,0 +1,41 @@
+/**
+ * Finds the call that produced the harness's final answer. It chooses which chain is shown and may mask; it never
+ * unmasks.
+ */
+import type { TerminalAttribution } from "./metrics.js";
+import type { TokenEntry } from "./records.js";
+
+/** The final answer as the harness reported it. */
+export interface Terminal {
+  /** Id of the served message. */
+  readonly messageId?: string | null;
+  readonly text?: string | null;
+}
+
+/** By served message id; else by text when exactly one call served it. `chain` is set once a chain is chosen. */
+export function attributeTerminal(
+  terminal: Terminal | undefined,
+  entries: readonly TokenEntry[],
+): TerminalAttribution {
+  const messageId = terminal?.messageId ?? "";
+  if (messageId !== "") {
+    const calls = entries.filter((entry) => entry.served_message_id === messageId);
+    if (calls[0] !== undefined && calls.length === 1) return attributed("message_id", calls[0]);
+    if (calls.length > 1) return unattributed("MESSAGE_ID_AMBIGUOUS");
+  }
+  const text = terminal?.text ?? "";
+  if (text !== "") {
+    const calls = entries.filter((entry) => entry.served_text === text);
+    if (calls[0] !== undefined && calls.length === 1) return attributed("text", calls[0]);
+    return unattributed(calls.length > 1 ? "TEXT_AMBIGUOUS" : "TEXT_NOT_SERVED");
+  }
+  return unattributed(messageId === "" ? "NOT_GIVEN" : "MESSAGE_ID_NOT_SERVED");
+}
+
+function attributed(method: "message_id" | "text", entry: TokenEntry): TerminalAttribution {
+  return { method, call_id: entry.model_call_id, reason: "", chain: "" };
+}
+
+function unattributed(reason: string): TerminalAttribution {
+  return { method: "", call_id: null, reason, chain: "" };
+}

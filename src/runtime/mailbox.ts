@@ -1,0 +1,101 @@
+/**
+ * A FIFO queue in front of a limit. It stands on the caller's side of every connection (so a crash cannot lose a
+ * call that was never sent), on the actor's side (several callers together keep the limit too), and before the
+ * task pool, whose own queue is not FIFO.
+ *
+ * It knows no actor and no thread. A failing `work` frees its place like one that succeeds.
+ *
+ * M1. Work starts in the order it was given; `run` starts it at once, synchronously, when a place is free.
+ * M2. Never more than `limit` run at a time.
+ * M3. After `close` nothing starts: what waits is rejected, in order; what runs is left alone.
+ */
+interface Waiting {
+  readonly start: () => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+export class Mailbox {
+  readonly limit: number;
+  #running = 0;
+  #waiting: Waiting[] = [];
+  #head = 0;
+  #closed: (() => unknown) | undefined;
+  #idle: (() => void)[] = [];
+
+  constructor(limit: number) {
+    this.limit = limit;
+  }
+
+  get running(): number {
+    return this.#running;
+  }
+
+  get queued(): number {
+    return this.#waiting.length - this.#head;
+  }
+
+  /** True when work given now would wait. */
+  get full(): boolean {
+    return this.#running >= this.limit;
+  }
+
+  /** Runs `work` in its turn and settles as it does. */
+  run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#closed !== undefined) return Promise.reject(this.#closed());
+    if (!this.full) return this.#start(work);
+    return new Promise<T>((resolve, reject) => {
+      this.#waiting.push({ start: () => resolve(this.#start(work)), reject });
+    });
+  }
+
+  /** Resolves when nothing runs and nothing waits. */
+  whenIdle(): Promise<void> {
+    if (this.#running === 0 && this.queued === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  /** Rejects all that waits, and all that comes, with `makeReason()` (M3). */
+  close(makeReason: () => unknown): void {
+    if (this.#closed !== undefined) return;
+    this.#closed = makeReason;
+    const waiting = this.#waiting.slice(this.#head);
+    this.#waiting = [];
+    this.#head = 0;
+    for (const entry of waiting) entry.reject(makeReason());
+    this.#tellIdle();
+  }
+
+  async #start<T>(work: () => Promise<T>): Promise<T> {
+    this.#running += 1;
+    try {
+      return await work();
+    } finally {
+      this.#running -= 1;
+      this.#startNext();
+    }
+  }
+
+  #startNext(): void {
+    if (!this.full) this.#takeFirst()?.start();
+    this.#tellIdle();
+  }
+
+  #takeFirst(): Waiting | undefined {
+    const first = this.#waiting[this.#head];
+    if (first === undefined) return undefined;
+    this.#head += 1;
+    // Dropping the consumed half now and then keeps taking O(1) without a linked list.
+    if (this.#head > 64 && this.#head * 2 > this.#waiting.length) {
+      this.#waiting = this.#waiting.slice(this.#head);
+      this.#head = 0;
+    }
+    return first;
+  }
+
+  #tellIdle(): void {
+    if (this.#running > 0 || this.queued > 0) return;
+    const idle = this.#idle;
+    this.#idle = [];
+    for (const resolve of idle) resolve();
+  }
+}
