@@ -8,7 +8,11 @@ export type { AgentHarnessOptions } from "./agent-harness/options.js";
 export { checkTaskFiles } from "./agent-harness/task-files.js";
 export { readWorkFile } from "./agent-harness/verifier-files.js";
 export type { Verifier, VerifierInput } from "./agent-harness/verify.js";
-export { type CaptureStore, captureStore } from "./capture-store/capture-store.actor.js";
+export {
+  type CaptureStore,
+  type CaptureStoreOptions,
+  captureStore,
+} from "./capture-store/capture-store.actor.js";
 export { modelServer } from "./model-server/model-server.actor.js";
 export type { ModelServer } from "./model-server/model-server.js";
 export { rolloutKey } from "./model-server/rollout-key.js";

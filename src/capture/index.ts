@@ -13,7 +13,7 @@ export {
   type RolloutResult,
   retireRolloutTokenCapture,
 } from "./delivery.js";
-export { canonicalJson, cumulativeDigest, entryDigest } from "./digest.js";
+export { cumulativeDigest, entryDigest } from "./digest.js";
 export { echoEquivalent } from "./echo.js";
 export { type RebuiltRollout, rebuildEntries, rebuildEntriesFile } from "./entries-jsonl.js";
 export { type EntryRow, encodeEntry } from "./entry-row.js";
