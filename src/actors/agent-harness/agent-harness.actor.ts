@@ -9,6 +9,7 @@ import { type AgentHarnessOptions, parseAgentHarnessOptions } from "./options.js
 export const agentHarness = defineActor({
   module: import.meta.url,
   name: "agentHarness",
+  // Typed as what is given, so that a caller may leave defaults out.
   options: { parse: (value): AgentHarnessOptions => parseAgentHarnessOptions(value) },
   create: (options, ctx) => AgentHarness.start(parseAgentHarnessOptions(options), ctx),
   stop: (actor) => actor.close(),
