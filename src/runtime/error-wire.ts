@@ -48,7 +48,7 @@ export function decodeThrown(wire: WireThrown): unknown {
   return "error" in wire ? decodeError(wire.error) : unpack(wire.thrown, decodeNestedError);
 }
 
-export function encodeError(error: Error, depth = 0): WireError {
+function encodeError(error: Error, depth = 0): WireError {
   const fields: [string, boolean, PackedValue][] = [];
   for (const [name, descriptor] of Object.entries(Object.getOwnPropertyDescriptors(error))) {
     if (name === "name" || name === "message" || name === "stack") continue;
@@ -106,7 +106,8 @@ export function encodeNestedError(depth: number): EncodeSpecial {
   };
 }
 
-export function decodeNestedError(special: unknown): unknown {
+/** The inverse, for values that hold no other specials. */
+export function decodeNestedError(special: unknown): Error {
   return decodeError((special as ErrorSpecial).nestedError);
 }
 

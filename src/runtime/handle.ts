@@ -50,7 +50,7 @@ export interface ActorEnder {
   killActor(actorId: string): void;
 }
 
-export const DEFAULT_STOP_DEADLINE_MS = 10_000;
+const DEFAULT_STOP_DEADLINE_MS = 10_000;
 
 export class ActorHandle<A> implements ActorRef<A> {
   readonly #connection: Connection;
