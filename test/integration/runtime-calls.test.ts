@@ -5,7 +5,7 @@ import { holder, type Victim, victim } from "../fixtures/actors/victim.actor.mjs
 import { type Worker, worker } from "../fixtures/actors/worker.actor.mjs";
 import { recordingLogger } from "../support/runtime-support.js";
 
-const { logger, records } = recordingLogger();
+const { logger, recordsOf } = recordingLogger();
 let runtime: Runtime;
 let ref: ActorRef<Worker>;
 beforeAll(async () => {
@@ -198,7 +198,7 @@ describe("handles", () => {
 it("an actor knows its id and name, and its log reaches the runtime's logger", async () => {
   expect(await ref.call.me()).toEqual({ actorId: ref.id, name: "worker" });
   await ref.call.log("from the thread");
-  const own = records.filter((record) => record.message === "from the thread");
+  const own = await recordsOf("from the thread", 2);
   expect(own.map((record) => record.level)).toEqual(["info", "error"]);
   expect(own[0]?.fields).toMatchObject({
     actorId: ref.id,

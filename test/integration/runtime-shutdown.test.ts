@@ -69,6 +69,19 @@ describe("R9 shutdown", () => {
     await refused;
   });
 
+  it("R9 L1 names a thread that will not die, and still rejects its calls", async () => {
+    const runtime = await start();
+    const ref = await runtime.spawn(worker, undefined, { name: "deaf", maxConcurrency: 2 });
+    await ref.call.echo(1);
+    const refused = expect(ref.call.blockSeconds(7)).rejects.toMatchObject({
+      code: "ACTOR_DIED",
+      report: { cause: "killed", exitCode: null, lastMethod: "blockSeconds" },
+    });
+    const report = await runtime.shutdown({ deadlineMs: 200 });
+    expect(report.stuckThreads).toEqual([ref.id]);
+    await refused;
+  });
+
   it("R9 reports an error of the stop hook", async () => {
     const runtime = await start();
     const ref = await runtime.spawn(worker, { stopThrows: true });

@@ -41,6 +41,21 @@ it("P1 answers what is in flight and what comes later with died", async () => {
   expect(caller.inFlight).toBe(0);
 });
 
+it("P1 an answer that was posted before the death counts, though the news came first", async () => {
+  const { caller, port2 } = lane();
+  const remote = wrap<Target>(caller);
+  const calls = [remote.invoke(1), remote.invoke(2)];
+  await new Promise<void>((resolve) => {
+    port2.once("message", ({ id }: { id: string }) => {
+      port2.postMessage({ id, type: "RAW", value: "answered" });
+      // The same turn: the port's own event has not reached the caller yet.
+      caller.fail();
+      resolve();
+    });
+  });
+  expect(await Promise.all(calls)).toEqual(["answered", { kind: "died" }]);
+});
+
 it("P2 fails only the call whose argument or result cannot be cloned", async () => {
   const { caller, actor } = lane();
   expose({ invoke: (value: unknown) => (value === "bad" ? { f: () => 1 } : value) }, actor);

@@ -27,7 +27,9 @@ const NATIVE = [Error, TypeError, RangeError, SyntaxError];
 const anyError = fc
   .record({
     Class: fc.constantFrom(...NATIVE),
-    name: fc.option(fc.constantFrom("QuotaError", "CaptureError"), { nil: undefined }),
+    name: fc.option(fc.constantFrom("QuotaError", "CaptureError", "constructor", "toString"), {
+      nil: undefined,
+    }),
     message: fc.string(),
     code: fc.option(fc.string(), { nil: undefined }),
     fields,
