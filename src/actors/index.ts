@@ -10,7 +10,7 @@ export { readWorkFile } from "./agent-harness/verifier-files.js";
 export type { Verifier, VerifierInput } from "./agent-harness/verify.js";
 export * from "./rollout.js";
 export type { SlotAttempt } from "./rollout-consumer/journal.js";
-export type { RolloutConsumerOptions } from "./rollout-consumer/options.js";
+export type { RolloutConsumerOptions, RolloutSealer } from "./rollout-consumer/options.js";
 export type { DeliveryReport } from "./rollout-consumer/report.js";
 export { rolloutConsumer } from "./rollout-consumer/rollout-consumer.actor.js";
 export type { Recovery, RolloutConsumer } from "./rollout-consumer/rollout-consumer.js";
