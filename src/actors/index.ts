@@ -8,6 +8,22 @@ export type { AgentHarnessOptions } from "./agent-harness/options.js";
 export { checkTaskFiles } from "./agent-harness/task-files.js";
 export { readWorkFile } from "./agent-harness/verifier-files.js";
 export type { Verifier, VerifierInput } from "./agent-harness/verify.js";
+export {
+  type CaptureStore,
+  type CaptureStoreOptions,
+  captureStore,
+} from "./capture-store/capture-store.actor.js";
+export { modelServer } from "./model-server/model-server.actor.js";
+export type { ModelServer, ModelServerStatus } from "./model-server/model-server.js";
+export {
+  type CaptureDescriptor,
+  type CaptureStoreRef,
+  type ModelServerLimits,
+  type ModelServerOptions,
+  SamplingOverrides,
+} from "./model-server/options.js";
+export { rolloutKey } from "./model-server/rollout-key.js";
+export type { RolloutOpening } from "./model-server/rollouts.js";
 export * from "./rollout.js";
 export type { SlotAttempt } from "./rollout-consumer/journal.js";
 export type { RolloutConsumerOptions, RolloutSealer } from "./rollout-consumer/options.js";

@@ -199,7 +199,10 @@ it("an actor knows its id and name, and its log reaches the runtime's logger", a
   await ref.call.log("from the thread");
   const own = records.filter((record) => record.message === "from the thread");
   expect(own.map((record) => record.level)).toEqual(["info", "error"]);
-  expect(own[0]?.fields).toMatchObject({ actorId: ref.id, fields: expect.stringContaining("n: 1") });
+  expect(own[0]?.fields).toMatchObject({
+    actorId: ref.id,
+    fields: expect.stringContaining("n: 1"),
+  });
   expect(own[1]?.fields).toMatchObject({ err: { name: "QuotaError", code: "QUOTA" } });
 });
 

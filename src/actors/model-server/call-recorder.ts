@@ -40,7 +40,15 @@ export class CallRecorder {
     await this.#write("beginCall", async () => sink.beginCall?.(this.#rollout.id, this.#callId));
   }
 
-  async record(entry: TokenEntry): Promise<void> {
+  /** `makeEntry` may throw: an entry that cannot be made is a lost one. */
+  async record(makeEntry: (rolloutId: string) => TokenEntry): Promise<void> {
+    let entry: TokenEntry;
+    try {
+      entry = makeEntry(this.#rollout.id);
+    } catch (error) {
+      this.#lose("the record is invalid", error);
+      return;
+    }
     if (await this.#write("put", () => this.#services.sink.put(entry)))
       this.#rollout.countRecorded(this.#callId, entry.generation_token_ids.length);
   }
@@ -55,7 +63,7 @@ export class CallRecorder {
   }
 
   /** The call is answered, its record is not kept. The intent stays open: that too makes the rollout incomplete. */
-  lose(reason: string, error?: unknown): void {
+  #lose(reason: string, error: unknown): void {
     const { sink, logger } = this.#services;
     const fields = { rolloutId: this.#rollout.id, modelCallId: this.#callId, reason, error };
     logger.error(fields, "the record of a model call is lost");
@@ -73,7 +81,7 @@ export class CallRecorder {
       await withDeadline(written, `the sink's ${what}`, putTimeoutMs, clock);
       return true;
     } catch (error) {
-      this.lose(`${what} failed`, error); // C2
+      this.#lose(`${what} failed`, error); // C2
       return false;
     }
   }

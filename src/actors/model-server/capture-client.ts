@@ -8,6 +8,14 @@
 import { StoreSink, type TokenLineage, type TokenSink } from "../../capture/index.js";
 import type { CaptureDescriptor, ModuleFactory } from "./options.js";
 
+/** Thrown when the configured sink or lineage cannot be used. Usual cause: a wrong module path or export name. */
+export class SinkError extends Error {
+  static {
+    Object.defineProperty(SinkError.prototype, "name", { value: "SinkError" });
+  }
+  readonly code = "SINK_INVALID";
+}
+
 export interface CaptureClient {
   readonly sink: TokenSink;
   /** Null: every continuation is UNRESOLVED. */
@@ -18,7 +26,7 @@ export interface CaptureClient {
 
 /**
  * @returns null when capture is off.
- * @throws RangeError naming the module, export or method that is at fault.
+ * @throws SinkError SINK_INVALID naming the module, export or method that is at fault.
  */
 export async function openCapture(descriptor: CaptureDescriptor): Promise<CaptureClient | null> {
   if (descriptor.kind === "off") return null;
@@ -60,9 +68,9 @@ async function build<T>(
   const colon = specifier.lastIndexOf(":");
   const exportName = specifier.slice(colon + 1);
   if (colon <= 0 || exportName === "")
-    throw new RangeError(`token_id_capture.${role}: "${specifier}" must be "module:Export"`);
+    throw new SinkError(`token_id_capture.${role}: "${specifier}" must be "module:Export"`);
   const fault = (problem: string, cause?: unknown) =>
-    new RangeError(`token_id_capture.${role}: "${specifier}" ${problem}`, { cause });
+    new SinkError(`token_id_capture.${role}: "${specifier}" ${problem}`, { cause });
   let module: Record<string, unknown>;
   try {
     module = (await import(specifier.slice(0, colon))) as Record<string, unknown>;

@@ -8,10 +8,11 @@
  * K3. A call that produced no tokens ends as failed or aborted, and tells its client.
  */
 
+import type { TokenLineage } from "../../capture/index.js";
 import { CallRecorder, type RecorderServices } from "./call-recorder.js";
 import type { CaptureClient } from "./capture-client.js";
 import { untilAborted, withDeadline } from "./clock.js";
-import { generationProblem, type TokenEngine, type TokenGeneration } from "./engines/engine.js";
+import type { TokenEngine, TokenGeneration } from "./engines/engine.js";
 import type { ModelRequest, ReplyHead, ServedReply } from "./model-request.js";
 import type { SamplingOverrides } from "./options.js";
 import { continuedPrompt, type Prompt } from "./prompt.js";
@@ -64,24 +65,20 @@ export async function runModelCall(
   const sampling = pinSampling(request.sampling, services.samplingOverrides, seed);
   const generation = await generate(services, prompt, sampling, signal, recorder);
   const reply = await replyOf(services, request, callId, prompt, generation, recorder);
-  const problem = generationProblem(generation, services.renderer.vocabularySize);
-  if (problem !== null)
-    recorder?.lose(problem); // K2
-  else if (recorder !== null && rollout !== undefined) {
-    const createdAtMs = services.clock.nowMs();
-    await recorder.record(
-      tokenEntry({
-        rolloutId: rollout.id,
-        callId,
-        request,
-        prompt,
-        sampling,
-        generation,
-        reply,
-        createdAtMs,
-      }),
-    ); // K1
-  }
+  // K1, K2
+  await recorder?.record((rolloutId) =>
+    tokenEntry({
+      rolloutId,
+      callId,
+      request,
+      prompt,
+      sampling,
+      generation,
+      reply,
+      createdAtMs: services.clock.nowMs(),
+      vocabularySize: services.renderer.vocabularySize,
+    }),
+  );
   return reply;
 }
 
@@ -89,27 +86,42 @@ export function abortedByClient(): RequestError {
   return new RequestError(529, "the client went away");
 }
 
-/** Lineage is asked for captured calls only; a lineage that does not answer in time makes a new segment. */
+/**
+ * The prompt of a request; `rollout` is given for captured calls only, and only they ask the lineage.
+ *
+ * @throws RequestError 400 when the request cannot be rendered: no retry would change that.
+ */
 export async function promptOf(
   services: CallServices,
   request: ModelRequest,
   rollout: Rollout | null | undefined,
 ): Promise<Prompt> {
-  const { renderer, capture, clock, putTimeoutMs } = services;
-  if (!rollout) return { ids: await renderer.promptIds(request.conversation), resolution: "ROOT" };
+  const { renderer } = services;
+  try {
+    if (!rollout)
+      return { ids: await renderer.promptIds(request.conversation), resolution: "ROOT" };
+    return await continuedPrompt(
+      request.conversation,
+      rollout.id,
+      boundedLineage(services),
+      renderer,
+    );
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    throw new RequestError(400, `the request cannot be rendered: ${message}`, { cause: error });
+  }
+}
+
+/** A lineage that does not answer in time makes a new segment, not a hanging call. */
+function boundedLineage({ capture, clock, putTimeoutMs }: CallServices): TokenLineage | null {
   const lineage = capture?.lineage ?? null;
-  const bounded = lineage && {
-    candidates: (...args: Parameters<typeof lineage.candidates>) =>
-      withDeadline(lineage.candidates(...args), "the lineage's candidates", putTimeoutMs, clock),
-    cumulativeIds: (...args: Parameters<typeof lineage.cumulativeIds>) =>
-      withDeadline(
-        lineage.cumulativeIds(...args),
-        "the lineage's cumulativeIds",
-        putTimeoutMs,
-        clock,
-      ),
+  if (lineage === null) return null;
+  const bounded = <T>(answer: Promise<T>) =>
+    withDeadline(answer, "the lineage", putTimeoutMs, clock);
+  return {
+    candidates: (rolloutId, key) => bounded(lineage.candidates(rolloutId, key)),
+    cumulativeIds: (rolloutId, callId) => bounded(lineage.cumulativeIds(rolloutId, callId)),
   };
-  return continuedPrompt(request.conversation, rollout.id, bounded, renderer);
 }
 
 async function generate(

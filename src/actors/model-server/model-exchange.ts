@@ -85,6 +85,8 @@ class ReplyStream {
   start(): void {
     this.#started = true;
     this.#reply.hijack();
+    // A response without a listener turns a write to a closed connection into the end of the worker.
+    this.#reply.raw.on("error", () => undefined);
     this.#reply.raw.writeHead(200, SSE_HEADERS);
     this.#write(this.#headOnce());
   }

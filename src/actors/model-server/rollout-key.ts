@@ -7,18 +7,16 @@ export function rolloutKey(secret: Uint8Array, rolloutId: string, epoch: number)
   return `corral-${mac}`;
 }
 
-/** True when the request presents the key, compared in constant time. */
+/** True when the request presents the key, as `x-api-key` or as a bearer token; compared in constant time. */
 export function presentsKey(headers: IncomingHttpHeaders, expected: string): boolean {
-  const presented = presentedKey(headers);
-  if (presented === undefined) return false;
+  const bearer = /^Bearer +(\S+)$/i.exec(headers.authorization ?? "")?.[1];
+  return [headers["x-api-key"], bearer].some(
+    (presented) => typeof presented === "string" && equalKeys(presented, expected),
+  );
+}
+
+function equalKeys(presented: string, expected: string): boolean {
   const left = Buffer.from(presented);
   const right = Buffer.from(expected);
   return left.length === right.length && timingSafeEqual(left, right);
-}
-
-function presentedKey(headers: IncomingHttpHeaders): string | undefined {
-  const apiKey = headers["x-api-key"];
-  if (typeof apiKey === "string" && apiKey !== "") return apiKey;
-  const bearer = /^Bearer +(\S+)$/i.exec(headers.authorization ?? "");
-  return bearer?.[1];
 }

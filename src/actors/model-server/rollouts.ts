@@ -4,7 +4,8 @@
  * In memory only. The ledger is the count that a store cannot falsify: it must equal the snapshot of the store.
  *
  * L1. A rollout takes calls from `open` to `seal`; nothing else opens it.
- * L2. A call that reached its intent ends in exactly one of recorded, failed, aborted, captureLost.
+ * L2. A call that reached its intent is counted as recorded, failed, aborted or lost; a write of it that was not
+ *     acknowledged counts as lost whatever else it is.
  * L3. `seal` returns only when no call of the rollout is running.
  */
 import type { RolloutLedger } from "../rollout.js";

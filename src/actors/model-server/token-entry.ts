@@ -5,7 +5,7 @@ import {
   SCHEMA_VERSION,
   type TokenEntry,
 } from "../../capture/index.js";
-import type { TokenGeneration } from "./engines/engine.js";
+import { generationProblem, type TokenGeneration } from "./engines/engine.js";
 import type { ModelRequest, ServedReply } from "./model-request.js";
 import type { Prompt } from "./prompt.js";
 import type { PinnedSampling } from "./sampling-pin.js";
@@ -17,14 +17,17 @@ export interface FinishedCall {
   readonly request: ModelRequest;
   readonly prompt: Prompt;
   readonly sampling: PinnedSampling;
-  /** Contract: checked; the arrays become typed arrays here. */
   readonly generation: TokenGeneration;
   readonly reply: ServedReply;
   readonly createdAtMs: number;
+  readonly vocabularySize: number;
 }
 
+/** @throws RangeError when the engine's arrays fail a check; they are checked before they become typed arrays. */
 export function tokenEntry(call: FinishedCall): TokenEntry {
   const { request, prompt, generation, reply } = call;
+  const problem = generationProblem(generation, call.vocabularySize);
+  if (problem !== null) throw new RangeError(problem);
   const { conversation } = request;
   const items = outputItems(reply);
   return {

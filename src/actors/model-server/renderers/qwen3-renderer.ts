@@ -124,7 +124,7 @@ export class Qwen3Renderer implements Renderer {
     if (placeholders.isEmpty) return this.#vocabulary.encode(rendered); // Q2
     const runs = this.#runs(placeholders.split(rendered));
     const ids = await Promise.all(
-      runs.map((run) =>
+      runs.map(async (run) =>
         typeof run === "number" ? Int32Array.of(run) : this.#vocabulary.encodeOrdinary(run),
       ),
     );
