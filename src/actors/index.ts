@@ -26,7 +26,7 @@ export { rolloutKey } from "./model-server/rollout-key.js";
 export type { RolloutOpening } from "./model-server/rollouts.js";
 export * from "./rollout.js";
 export type { SlotAttempt } from "./rollout-consumer/journal.js";
-export type { RolloutConsumerOptions } from "./rollout-consumer/options.js";
+export type { RolloutConsumerOptions, RolloutSealer } from "./rollout-consumer/options.js";
 export type { DeliveryReport } from "./rollout-consumer/report.js";
 export { rolloutConsumer } from "./rollout-consumer/rollout-consumer.actor.js";
 export type { Recovery, RolloutConsumer } from "./rollout-consumer/rollout-consumer.js";

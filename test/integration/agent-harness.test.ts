@@ -10,11 +10,19 @@ import { MessagesServer, type ScriptedReply } from "../support/messages-server.j
 const fixture = (file: string): string => new URL(`../fixtures/${file}`, import.meta.url).href;
 const verifier = (exportName: string) => ({ module: fixture("verifiers.mjs"), exportName });
 
+const warnings: string[] = [];
+const logger = {
+  debug() {},
+  info() {},
+  warn: (_: object, message: string) => void warnings.push(message),
+  error() {},
+};
+
 let runtime: Runtime;
 beforeAll(async () => {
   // A secret of ours: no harness may see it.
   process.env["PLANTED_SECRET"] = "do-not-leak-me";
-  runtime = await createRuntime();
+  runtime = await createRuntime({ logger });
 });
 afterAll(async () => {
   await runtime.shutdown({ deadlineMs: 5000 });
@@ -206,6 +214,31 @@ describe("Claude Code", () => {
     });
     expect(server.calls).toEqual([]);
   });
+
+  test.runIf(process.getuid?.() === 0)(
+    "C2 a CLI that only root can run is run by root, and said so; another version too",
+    async () => {
+      const locked = path.join(tempRoot, "locked");
+      fs.mkdirSync(locked, { mode: 0o700 });
+      const binary = path.join(locked, "claude");
+      const real = path.resolve("node_modules/.bin/claude");
+      const version = '[ "$1" = --version ] && echo "9.9.9 (Claude Code)" && exit';
+      fs.writeFileSync(binary, `#!/bin/sh\n${version}\nexec "${real}" "$@"\n`, { mode: 0o755 });
+      warnings.length = 0;
+      await using server = await MessagesServer.listen([
+        { bash: "echo uid=$(id -u)" },
+        { text: "done" },
+      ]);
+      const harness = await spawnHarness({ kind: "claude_code", binary });
+      expect(await harness.call.run(request(server.url))).toMatchObject({ completed: true });
+      await harness.stop();
+      expect(JSON.stringify(server.calls[1]?.body)).toContain("uid=0");
+      expect(warnings).toEqual([
+        "harnesses run as root: uid 65534 cannot run the CLI",
+        "Claude Code is not 2.1.197, the version tested",
+      ]);
+    },
+  );
 
   test("a CLI that is not there says how to install it", async () => {
     await expect(spawnHarness({ kind: "claude_code", binary: "/nowhere/claude" })).rejects.toThrow(

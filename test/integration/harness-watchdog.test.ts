@@ -86,7 +86,8 @@ describe.runIf(process.platform === "linux")("the watchdog", () => {
   ])(
     "W1 P1 kill -9 of the parent at stage %s leaves no process and no directory",
     async (stage, atLeast) => {
-      const parent = spawn(process.execPath, [PARENT, stage, DIST, tempRoot], {
+      const marker = `${tempRoot}.ran`;
+      const parent = spawn(process.execPath, [PARENT, stage, DIST, tempRoot, marker], {
         stdio: ["ignore", "pipe", "inherit"],
       });
       const [line] = await once(createInterface({ input: parent.stdout }), "line");
@@ -101,6 +102,9 @@ describe.runIf(process.platform === "linux")("the watchdog", () => {
       await expect.poll(() => isAlive(said.watchdog), { timeout: 5000, interval: 20 }).toBe(false);
       expect(processesOf(said.root)).toEqual([]);
       expect(fs.readdirSync(tempRoot)).toEqual([]);
+      // What the watchdog does not answer for never runs.
+      expect(fs.existsSync(marker)).toBe(stage === "running");
+      fs.rmSync(marker, { force: true });
     },
   );
 });

@@ -28,7 +28,7 @@ export async function killRollout(pgid: number | null, root: string): Promise<vo
 }
 
 /** Ids of the live processes that run in `root` or were started with it in their environment; [] without `/proc`. */
-export async function processesOf(root: string): Promise<number[]> {
+async function processesOf(root: string): Promise<number[]> {
   const names = await fs.readdir("/proc").catch(() => []);
   const found: number[] = [];
   for (const name of names) {

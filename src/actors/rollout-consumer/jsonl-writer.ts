@@ -166,7 +166,7 @@ function corrupt(filePath: string, bad: { number: number; error: unknown }): Rol
 }
 
 async function exists(filePath: string): Promise<boolean> {
-  return await fs
+  return fs
     .access(filePath)
     .then(() => true)
     .catch(() => false);

@@ -24,7 +24,7 @@ import type { RolloutSealer } from "./options.js";
 import { type DeliveryReport, deliveredReport, undeliveredReport } from "./report.js";
 import { type DeliveredRow, readDeliveredRow, textRow } from "./row.js";
 
-export interface ConsumerLogger {
+interface ConsumerLogger {
   info(fields: Record<string, unknown>, message: string): void;
   warn(fields: Record<string, unknown>, message: string): void;
 }
@@ -116,14 +116,14 @@ export class RolloutConsumer {
   /** Delivers one finished rollout. A rollout that gets no row is a report with DELIVERY_ERROR, not a throw. */
   async deliver(finished: FinishedRollout): Promise<DeliveryReport> {
     const ledgers = await this.#seal(finished.rolloutId);
-    return await this.#inOrder(async () => {
+    return this.#inOrder(async () => {
       const known = this.#rows.get(slotKey(finished.slot));
       if (known !== undefined) {
         const message = `slot ${slotKey(finished.slot)} has the row of ${known.rolloutId} already`;
         return undeliveredReport(finished, ledgers, message); // R2
       }
       const reasons = await this.#journalFinished({ finished, ledgers });
-      return await this.#write({ finished, ledgers }, reasons);
+      return this.#write({ finished, ledgers }, reasons);
     });
   }
 
@@ -147,7 +147,7 @@ export class RolloutConsumer {
         return null;
       }
     });
-    return await Promise.all(sealing);
+    return Promise.all(sealing);
   }
 
   async #journalFinished(rollout: JournaledRollout): Promise<MaskReason[]> {
@@ -189,7 +189,7 @@ export class RolloutConsumer {
       ledger === null ? [{ code: "WORKER_DIED", detail: `model server ${index}` }] : [],
     );
     const { finalMessageId: messageId, finalText: text } = finished.outcome;
-    return await finalizeRolloutTokenCapture(row, source, {
+    return finalizeRolloutTokenCapture(row, source, {
       ledgers: ledgers.filter((ledger) => ledger !== null),
       terminal: { messageId, text },
       extraMaskReasons: [...died, ...reasons],

@@ -11,7 +11,8 @@ import {
   type RolloutConsumerParts,
 } from "../../../src/actors/rollout-consumer/rollout-consumer.js";
 import { isTrainable } from "../../../src/capture/index.js";
-import { MemoryTokenSource, twoCalls } from "../../support/memory-token-source.js";
+import { MemoryTokenSource } from "../../support/memory-token-source.js";
+import { twoCalls } from "../../support/recorded-calls.js";
 import { smallDisk } from "../../support/small-disk.js";
 
 let directory: string;
