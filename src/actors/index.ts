@@ -8,6 +8,11 @@ export type { AgentHarnessOptions } from "./agent-harness/options.js";
 export { checkTaskFiles } from "./agent-harness/task-files.js";
 export { readWorkFile } from "./agent-harness/verifier-files.js";
 export type { Verifier, VerifierInput } from "./agent-harness/verify.js";
+export {
+  type CaptureStore,
+  type CaptureStoreOptions,
+  captureStore,
+} from "./capture-store/capture-store.actor.js";
 export { modelServer } from "./model-server/model-server.actor.js";
 export type { ModelServer, ModelServerStatus } from "./model-server/model-server.js";
 export {

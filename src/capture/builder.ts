@@ -11,9 +11,9 @@
 import { type CallGraph, type CallNode, chainOf, compareIds, linkCalls } from "./call-graph.js";
 import { chainMetrics, type MaskReason, type TokenCaptureMetrics } from "./metrics.js";
 import { projectChain, type RebuiltResponse } from "./projection.js";
-import { SCHEMA_VERSION, type TokenEntry } from "./records.js";
+import { type BuildError, findProblem } from "./record-problems.js";
+import type { TokenEntry } from "./records.js";
 import { attributeTerminal, type Terminal } from "./terminal.js";
-import { sameTokens } from "./token-views.js";
 
 export interface BuildOptions {
   readonly rolloutId: string;
@@ -24,12 +24,6 @@ export interface BuildOptions {
   readonly abortedCalls?: number;
   readonly terminal?: Terminal;
   readonly extraMaskReasons?: readonly MaskReason[];
-}
-
-/** Why there is no chain: `NO_ENTRIES`, `NO_SAFE_CHAIN`, `SCHEMA_TOO_NEW`, `RECORD_INVALID`, `RECORD_CONFLICT`. */
-export interface BuildError {
-  readonly code: string;
-  readonly message: string;
 }
 
 export interface TrajectoryBuild {
@@ -107,15 +101,21 @@ export function failedBuild(
   };
 }
 
-/** The first chain that holds the attributed call; else the one whose root is earliest. */
+/** B4, among the chains that hold the attributed call; among all when none does. */
 function chooseChain(graph: CallGraph, callId: string | null): CallNode[] {
-  const ordered = [...graph.leaves].sort((a, b) => compareRoots(a.root, b.root));
-  const earliest = ordered.slice(0, 1).flatMap(chainOf);
-  const wanted = graph.nodes.find((node) => node.entry.model_call_id === callId);
-  // A chain that ends with the answer comes before one that goes on after it.
-  if (wanted === undefined || wanted.lost) return earliest;
-  if (wanted.childCount === 0) return chainOf(wanted);
-  return ordered.map(chainOf).find((chain) => chain.includes(wanted)) ?? earliest;
+  const holds = new Set<CallNode>();
+  // Parents come before their children, so one pass marks all that continues the call.
+  for (const node of graph.nodes) {
+    const continues = node.parent !== null && holds.has(node.parent);
+    if (continues || node.entry.model_call_id === callId) holds.add(node);
+  }
+  const holding = graph.leaves.filter((leaf) => holds.has(leaf));
+  const choice = holding.length > 0 ? holding : graph.leaves;
+  // Leaves of one root keep their order: shortest prompt first.
+  return [...choice]
+    .sort((a, b) => compareRoots(a.root, b.root))
+    .slice(0, 1)
+    .flatMap(chainOf);
 }
 
 function compareRoots({ entry: a }: CallNode, { entry: b }: CallNode): number {
@@ -157,53 +157,4 @@ function callMetrics(options: BuildOptions) {
     aborted_calls: options.abortedCalls ?? 0,
     ...(options.incomplete === true ? { capture_incomplete: true as const } : {}),
   };
-}
-
-/** The first thing, in call-id order, that makes the records unfit to chain. */
-function findProblem(entries: readonly TokenEntry[], rolloutId: string): BuildError | undefined {
-  if (entries.length === 0) return { code: "NO_ENTRIES", message: "no call was recorded" };
-  const byId = new Map<string, TokenEntry>();
-  const sorted = [...entries].sort((a, b) => compareIds(a.model_call_id, b.model_call_id));
-  for (const entry of sorted) {
-    const problem = entryProblem(entry, rolloutId, byId.get(entry.model_call_id));
-    if (problem !== undefined) return problem;
-    byId.set(entry.model_call_id, entry);
-  }
-  return undefined;
-}
-
-function entryProblem(
-  entry: TokenEntry,
-  rolloutId: string,
-  twin: TokenEntry | undefined,
-): BuildError | undefined {
-  const call = `call ${entry.model_call_id}`;
-  if (entry.schema_version > SCHEMA_VERSION) {
-    const message = `${call}: schema_version ${String(entry.schema_version)}, this build reads up to ${String(SCHEMA_VERSION)}`;
-    return { code: "SCHEMA_TOO_NEW", message };
-  }
-  if (entry.rollout_id !== rolloutId) {
-    return { code: "RECORD_INVALID", message: `${call}: belongs to rollout ${entry.rollout_id}` };
-  }
-  const { generation_token_ids: ids, generation_log_probs: logProbs } = entry;
-  if (ids.length !== logProbs.length || !logProbs.every(Number.isFinite)) {
-    const message = `${call}: ${String(ids.length)} ids need as many finite log probabilities`;
-    return { code: "RECORD_INVALID", message };
-  }
-  if (twin !== undefined && !sameRecord(entry, twin)) {
-    return { code: "RECORD_CONFLICT", message: `${call}: recorded twice with unlike payloads` };
-  }
-  return undefined;
-}
-
-/** A transport that delivers at least once may repeat a record; it must be the same one. */
-function sameRecord(a: TokenEntry, b: TokenEntry): boolean {
-  return (
-    a.digest === b.digest &&
-    a.parent_resolution === b.parent_resolution &&
-    a.parent_call_id === b.parent_call_id &&
-    sameTokens(a.prompt_token_ids, b.prompt_token_ids) &&
-    sameTokens(a.generation_token_ids, b.generation_token_ids) &&
-    a.generation_log_probs.every((value, index) => value === b.generation_log_probs[index])
-  );
 }

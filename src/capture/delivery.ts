@@ -7,7 +7,6 @@
  * D4. `retireRolloutTokenCapture` drops exactly the snapshot that was built, and only a successful, unmasked build.
  */
 import {
-  type BuildError,
   type BuildOptions,
   buildTrajectory,
   failedBuild,
@@ -18,6 +17,7 @@ import type { TokenCaptureSnapshot, TokenSource } from "./contracts.js";
 import { type CallLedger, ledgerReasons } from "./ledger.js";
 import type { MaskReason, TokenCaptureMetrics } from "./metrics.js";
 import { parseTokenEntry } from "./parse-entry.js";
+import type { BuildError } from "./record-problems.js";
 import type { TokenEntry } from "./records.js";
 import { describeError, readSnapshot, rolloutIdProblem } from "./snapshot.js";
 import type { Terminal } from "./terminal.js";

@@ -1,5 +1,5 @@
 /**
- * Canonical JSON and the two digests of a record.
+ * The two digests of a record.
  *
  * D1. Equal records have equal digests whatever the order of their keys; `created_at` and `digest` are left out (C3).
  * D2. The digest covers the full prompt and float64 log probabilities, however the store keeps them.
@@ -7,6 +7,7 @@
  */
 import { createHash } from "node:crypto";
 import { float64Bytes, int32Bytes } from "./blob.js";
+import { canonicalJson } from "./canonical-json.js";
 import { CaptureError } from "./errors.js";
 import type { TokenEntry } from "./records.js";
 
@@ -14,32 +15,9 @@ import type { TokenEntry } from "./records.js";
 const MAX_DEPTH = 500;
 
 /**
- * JSON with the keys of every object in code-unit order and no white space; undefined properties are left out.
- * @throws RECORD_INVALID for anything that JSON cannot say, or nested more than 500 levels deep.
+ * Canonical JSON of everything in a record that is not an array of tokens, `created_at` or `digest`.
+ * @throws RECORD_INVALID when a value has no JSON form, or is nested more than 500 levels deep.
  */
-export function canonicalJson(value: unknown, depth = 0): string {
-  if (depth > MAX_DEPTH) throw invalid(`nested more than ${MAX_DEPTH} levels deep`);
-  if (value === null || typeof value === "boolean" || typeof value === "string") {
-    return JSON.stringify(value);
-  }
-  if (typeof value === "number") {
-    if (!Number.isFinite(value)) throw invalid(`${value} has no JSON form`);
-    return JSON.stringify(value);
-  }
-  if (Array.isArray(value)) {
-    return `[${value.map((item) => canonicalJson(item, depth + 1)).join(",")}]`;
-  }
-  if (isPlainObject(value)) {
-    const members = Object.keys(value)
-      .filter((key) => value[key] !== undefined)
-      .sort()
-      .map((key) => `${JSON.stringify(key)}:${canonicalJson(value[key], depth + 1)}`);
-    return `{${members.join(",")}}`;
-  }
-  throw invalid(`${Object.prototype.toString.call(value)} has no JSON form`);
-}
-
-/** Canonical JSON of everything in a record that is not an array of tokens, `created_at` or `digest`. */
 export function entryMeta(entry: TokenEntry): string {
   const {
     prompt_token_ids: _prompt,
@@ -49,6 +27,7 @@ export function entryMeta(entry: TokenEntry): string {
     digest: _digest,
     ...meta
   } = entry;
+  refuseUnsayable(meta, 0); // D3
   return canonicalJson(meta);
 }
 
@@ -74,6 +53,23 @@ export function cumulativeDigest(prompt: Int32Array, generation: Int32Array): st
     .update(int32Bytes(prompt))
     .update(int32Bytes(generation))
     .digest("hex");
+}
+
+function refuseUnsayable(value: unknown, depth: number): void {
+  if (depth > MAX_DEPTH) throw invalid(`nested more than ${MAX_DEPTH} levels deep`);
+  if (value === null || typeof value === "boolean" || typeof value === "string") return;
+  if (typeof value === "number" && Number.isFinite(value)) return;
+  // An iteration, not `forEach`: that would skip a hole.
+  if (Array.isArray(value)) {
+    for (const item of value) refuseUnsayable(item, depth + 1);
+  } else if (isPlainObject(value)) {
+    for (const member of Object.values(value)) {
+      if (member !== undefined) refuseUnsayable(member, depth + 1);
+    }
+  } else {
+    const what = typeof value === "number" ? value : Object.prototype.toString.call(value);
+    throw invalid(`${what} has no JSON form`);
+  }
 }
 
 function isPlainObject(value: unknown): value is Record<string, unknown> {

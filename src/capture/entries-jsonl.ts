@@ -6,17 +6,12 @@
  * J2. A record newer than this build is refused by name, never decoded.
  */
 import { open } from "node:fs/promises";
-import {
-  type BuildError,
-  buildTrajectory,
-  failedBuild,
-  rebuildResponse,
-  type TrajectoryBuild,
-} from "./builder.js";
+import { buildTrajectory, failedBuild, rebuildResponse, type TrajectoryBuild } from "./builder.js";
 import { CaptureError } from "./errors.js";
 import type { TokenCaptureMetrics } from "./metrics.js";
 import { parseTokenEntry } from "./parse-entry.js";
 import type { RebuiltResponse } from "./projection.js";
+import type { BuildError } from "./record-problems.js";
 import type { TokenEntry } from "./records.js";
 import { describeError } from "./snapshot.js";
 

@@ -1,5 +1,4 @@
 export {
-  type BuildError,
   type BuildOptions,
   buildTrajectory,
   rebuildResponse,
@@ -14,7 +13,7 @@ export {
   type RolloutResult,
   retireRolloutTokenCapture,
 } from "./delivery.js";
-export { canonicalJson, cumulativeDigest, entryDigest } from "./digest.js";
+export { cumulativeDigest, entryDigest } from "./digest.js";
 export { echoEquivalent } from "./echo.js";
 export { type RebuiltRollout, rebuildEntries, rebuildEntriesFile } from "./entries-jsonl.js";
 export { type EntryRow, encodeEntry } from "./entry-row.js";
@@ -25,6 +24,7 @@ export { type ParentVerdict, resolveParent, type UnresolvedReason } from "./line
 export type { MaskReason, TerminalAttribution, TokenCaptureMetrics } from "./metrics.js";
 export { parseTokenEntry, tokenEntryToJson } from "./parse-entry.js";
 export type { RebuiltResponse } from "./projection.js";
+export type { BuildError } from "./record-problems.js";
 export * from "./records.js";
 export { acquireRunLock } from "./run-lock.js";
 export {

@@ -61,7 +61,7 @@ export async function resolveParent(
   }
   const digest = contextDigest(conversation, turnIndex);
   const refusals = candidates.map((candidate) =>
-    refusal(candidate, turn, conversation.model, turnIndex, digest),
+    refusal(candidate, turn, conversation.model, digest),
   );
   const accepted = candidates.filter((_, index) => refusals[index] === undefined);
   if (accepted.length === 0) return unresolved(furthest(refusals));
@@ -86,14 +86,12 @@ function refusal(
   candidate: LineageNode,
   turn: AssistantTurn,
   model: string,
-  turnIndex: number,
   digest: string,
 ): (typeof CHECKS)[number] | undefined {
   if (!isEcho(candidate, turn)) return "ECHO_CHANGED";
   if (candidate.model !== model) return "MODEL_CHANGED";
   if (candidate.fingerprintVersion !== FINGERPRINT_VERSION) return "FINGERPRINT_VERSION";
-  const sawTheSame = candidate.contextLength === turnIndex && candidate.contextDigest === digest;
-  return sawTheSame ? undefined : "CONTEXT_CHANGED";
+  return candidate.contextDigest === digest ? undefined : "CONTEXT_CHANGED";
 }
 
 function furthest(refusals: readonly (UnresolvedReason | undefined)[]): UnresolvedReason {
@@ -122,9 +120,7 @@ function choose(
 ): ParentVerdict {
   // Smallest call id: any of several calls with identical tokens is the same context, but every worker must agree.
   const parent = accepted.reduce((a, b) => (b.modelCallId < a.modelCallId ? b : a));
-  const sameTokens = accepted.every(
-    (node) => node.cumulativeDigest === parent.cumulativeDigest && node.cumLen === parent.cumLen,
-  );
+  const sameTokens = accepted.every((node) => node.cumulativeDigest === parent.cumulativeDigest);
   if (!sameTokens) return unresolved("AMBIGUOUS_PARENT");
   if (accepted.some((node) => node.finishReason === "length")) {
     return unresolved("PARENT_TRUNCATED");

@@ -92,7 +92,7 @@ export class PrefixIndex<T> {
     return { node, used };
   }
 
-  /** Makes `position` a node of its own, keeping the identity of the upper part. */
+  /** Makes `position` a node of its own. `#last` may point into what moves, but is replaced before it is read. */
   #split({ node, used }: Position<T>): TreeNode<T> {
     if (used === node.edge.length) return node;
     const lower: TreeNode<T> = {
@@ -103,8 +103,6 @@ export class PrefixIndex<T> {
     node.edge = node.edge.subarray(0, used);
     node.children = new Map([[lower.edge[0] ?? 0, lower]]);
     node.owners = [];
-    // The finger of the last call may have pointed at the part that moved down.
-    if (this.#last?.node === node) this.#last = { ...this.#last, node: lower };
     return node;
   }
 }

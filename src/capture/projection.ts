@@ -76,7 +76,7 @@ function tokenFields(entry: TokenEntry): Record<string, unknown> {
 /** `Array.from` goes through the iterator and takes many times as long. */
 function plainNumbers(values: Int32Array | Float64Array): number[] {
   const numbers = new Array<number>(values.length);
-  for (let index = 0; index < values.length; index += 1) numbers[index] = values[index] ?? 0;
+  for (let index = 0; index < values.length; index += 1) numbers[index] = values[index] as number;
   return numbers;
 }
 

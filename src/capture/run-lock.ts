@@ -6,7 +6,7 @@ import { storeFailure } from "./store-failure.js";
 import { prepareDirectory } from "./store-file.js";
 
 /** File of the lock, in the run directory. Nothing else may open it: closing any other descriptor frees the lock. */
-export const LOCK_FILE_NAME = "lock.db";
+const LOCK_FILE_NAME = "lock.db";
 
 /**
  * Holds an exclusive SQLite lock on `lock.db` until it is released or the process dies, however it dies.

@@ -1,7 +1,8 @@
 /** Reads what a source of unknown make handed over, and turns what failed into an error with a code. */
-import type { BuildError } from "./builder.js";
+
 import type { TokenCaptureSnapshot } from "./contracts.js";
 import { CaptureError } from "./errors.js";
+import type { BuildError } from "./record-problems.js";
 
 const ROLLOUT_ID = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 const ROLLOUT_ID_MAX_LENGTH = 200;

@@ -10,9 +10,9 @@ export interface TokenLimits {
 }
 
 /** Log probabilities are at most this: a probability just above 1 is rounding, more is an error. */
-export const MAX_LOG_PROB = 1e-6;
+const MAX_LOG_PROB = 1e-6;
 /** Log probabilities are above this: engines write -9999 for "not known". */
-export const MIN_LOG_PROB = -1000;
+const MIN_LOG_PROB = -1000;
 
 const MAX_INT32_EXCLUSIVE = 2 ** 31;
 

@@ -84,17 +84,17 @@ async function start(runtime: Runtime, request: LaunchRequest): Promise<Launched
       : undefined;
   const capture = serverCapture(decisions, store);
 
-  const servers = new Map<string, ServerWorker[]>();
-  const digests = new Set<string>();
-  for (const [name, model] of Object.entries(config.responses_api_models)) {
+  const models = Object.entries(config.responses_api_models).map(async ([name, model]) => {
     const policy = await loadPolicy(name, model);
-    digests.add(policy.digest);
     const options = { ...serverOptions(name, model, policy, config), capture, keySecret };
-    servers.set(name, await startWorkers(runtime, name, model.num_workers, options));
-  }
-  const harnesses = new Map<string, ActorRef<AgentHarness>>();
-  for (const [name, agent] of Object.entries(config.responses_api_agents))
-    harnesses.set(name, await startHarness(runtime, name, agent));
+    const workers = await startWorkers(runtime, name, model.num_workers, options);
+    return { name, workers, digest: policy.digest };
+  });
+  const agents = Object.entries(config.responses_api_agents).map(
+    async ([name, agent]) => [name, await startHarness(runtime, name, agent)] as const,
+  );
+  const [served, started] = await Promise.all([Promise.all(models), Promise.all(agents)]);
+  const servers = new Map(served.map(({ name, workers }) => [name, workers]));
 
   const consumer = await runtime.spawn(
     rolloutConsumer,
@@ -104,14 +104,14 @@ async function start(runtime: Runtime, request: LaunchRequest): Promise<Launched
       ...(store === undefined ? {} : { store }),
       servers: [...servers.values()].flat().map(({ ref }) => ref),
       rebuildResponse: decisions.rebuild,
-      ...namedPolicy(digests),
+      ...namedPolicy(new Set(served.map(({ digest }) => digest))),
     },
     { name: "rollout-consumer", maxConcurrency: SHARED_CONCURRENCY, stopStage: STAGE.consumer },
   );
   return {
     store,
     servers,
-    harnesses,
+    harnesses: new Map(started),
     consumer,
     keySecret,
     [Symbol.asyncDispose]: async () => {

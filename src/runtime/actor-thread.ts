@@ -5,7 +5,7 @@
  * L1. Every end of the thread becomes exactly one report, and `dead` always resolves: an `exit` without `error` is
  *     a death, and a thread that will not die is reported after `KILL_PATIENCE_MS`.
  * L2. Intent is noted before the thread is ended, since an exit code cannot tell why.
- * L3. What the thread wrote and logged before its end is in the report.
+ * L3. What the thread logged and wrote before its end is in the report; a killed one may lose what it wrote last.
  */
 import { getHeapStatistics } from "node:v8";
 import { Worker } from "node:worker_threads";

@@ -96,6 +96,7 @@ export class Connection {
     this.#report = report;
     clearTimeout(this.#lost);
     this.#resolveDead(report);
+    // Before the endpoint answers: an answer frees a place, and nothing more may be sent.
     this.#mailbox.close(() => this.#diedError(report, false));
     this.#endpoint.fail();
   }

@@ -5,11 +5,12 @@
  * It depends on Comlink's wire shapes (`{id, type: "APPLY", argumentList}` and `{id, type: "RAW", value}`), hence on
  * the exact version in package.json; `test/unit/runtime/endpoint.test.ts` is the contract test.
  *
- * P1. Every request gets exactly one answer: the actor's, or after `fail` a `died` outcome, at once.
+ * P1. Every request gets exactly one answer: the actor's, or after `fail` a `died` outcome, at once. An answer the
+ *     actor posted before its end counts, even when the news of its death overtook it.
  * P2. A message that cannot be cloned fails only its own call.
  * P3. A message that arrives broken has lost its id, so all calls of the lane end as `died`: none may hang.
  */
-import type { MessagePort } from "node:worker_threads";
+import { type MessagePort, receiveMessageOnPort } from "node:worker_threads";
 import type { Endpoint } from "comlink";
 import type { Outcome } from "./protocol.js";
 
@@ -30,9 +31,7 @@ export class CallerEndpoint implements Endpoint {
   /** `onLost` is called when the other side is gone (the port closed) or a message arrived broken. */
   constructor(port: MessagePort, onLost: () => void) {
     this.#port = port;
-    port.on("message", (message: WireMessage) => {
-      if (this.#inFlight.delete(message.id)) this.#deliver(message);
-    });
+    port.on("message", (message: WireMessage) => this.#onMessage(message));
     port.on("messageerror", onLost);
     port.on("close", onLost);
   }
@@ -61,6 +60,9 @@ export class CallerEndpoint implements Endpoint {
   fail(): void {
     if (this.#failed) return;
     this.#failed = true;
+    let rest = receiveMessageOnPort(this.#port);
+    for (; rest !== undefined; rest = receiveMessageOnPort(this.#port))
+      this.#onMessage(rest.message as WireMessage);
     const ids = [...this.#inFlight];
     this.#inFlight.clear();
     for (const id of ids) this.#answer(id, { kind: "died" });
@@ -73,6 +75,10 @@ export class CallerEndpoint implements Endpoint {
 
   removeEventListener(_type: string, listener: unknown): void {
     this.#listeners.delete(listener as Listener);
+  }
+
+  #onMessage(message: WireMessage): void {
+    if (this.#inFlight.delete(message.id)) this.#deliver(message);
   }
 
   #answer(id: string, outcome: Outcome): void {

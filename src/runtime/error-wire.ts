@@ -25,15 +25,12 @@ export interface WireError {
 export type WireThrown = { readonly error: WireError } | { readonly thrown: PackedValue };
 
 const MAX_DEPTH = 16;
-const NATIVE_CLASSES: Readonly<Record<string, new (message: string) => Error>> = {
-  Error,
-  TypeError,
-  RangeError,
-  SyntaxError,
-  ReferenceError,
-  EvalError,
-  URIError,
-};
+const NATIVE_CLASSES: ReadonlyMap<string, new (message: string) => Error> = new Map(
+  [TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError].map((Class) => [
+    Class.name,
+    Class,
+  ]),
+);
 
 export function encodeThrown(thrown: unknown): WireThrown {
   if (isError(thrown)) return { error: encodeError(thrown) };
@@ -48,7 +45,7 @@ export function decodeThrown(wire: WireThrown): unknown {
   return "error" in wire ? decodeError(wire.error) : unpack(wire.thrown, decodeNestedError);
 }
 
-export function encodeError(error: Error, depth = 0): WireError {
+function encodeError(error: Error, depth = 0): WireError {
   const fields: [string, boolean, PackedValue][] = [];
   for (const [name, descriptor] of Object.entries(Object.getOwnPropertyDescriptors(error))) {
     if (name === "name" || name === "message" || name === "stack") continue;
@@ -71,12 +68,12 @@ export function encodeError(error: Error, depth = 0): WireError {
 }
 
 export function decodeError(wire: WireError): Error {
-  const Native = NATIVE_CLASSES[wire.name];
+  const Native = NATIVE_CLASSES.get(wire.name);
   const aggregate = wire.name === "AggregateError";
   const error = aggregate
     ? new AggregateError([], wire.message)
     : new (Native ?? Error)(wire.message);
-  const own = ACTOR_ERROR_CLASSES[wire.name];
+  const own = ACTOR_ERROR_CLASSES.get(wire.name);
   if (own !== undefined) Object.setPrototypeOf(error, own.prototype);
   const hidden = { configurable: true, writable: true, enumerable: false };
   if (error.name !== wire.name)
@@ -106,7 +103,8 @@ export function encodeNestedError(depth: number): EncodeSpecial {
   };
 }
 
-export function decodeNestedError(special: unknown): unknown {
+/** The inverse, for values that hold no other specials. */
+export function decodeNestedError(special: unknown): Error {
   return decodeError((special as ErrorSpecial).nestedError);
 }
 

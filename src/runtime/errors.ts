@@ -153,21 +153,23 @@ export function labelText(actor: ActorLabel): string {
 
 /** True for an error of the runtime, also one that crossed a thread. */
 export function isActorError(error: unknown, code?: ActorErrorCode): error is ActorError {
-  if (!(error instanceof Error) || !("code" in error) || !(error.name in ACTOR_ERROR_CLASSES))
+  if (!(error instanceof Error) || !("code" in error) || !ACTOR_ERROR_CLASSES.has(error.name))
     return false;
   return code === undefined || error.code === code;
 }
 
 /** By `name`: what an error that crossed a thread is given back as its prototype. */
-export const ACTOR_ERROR_CLASSES: Readonly<Record<string, { readonly prototype: ActorError }>> = {
-  ActorError,
-  ActorStartError,
-  ActorDiedError,
-  SerializationError,
-  ActorNameError,
-  RuntimeClosingError,
-  TaskError,
-};
+export const ACTOR_ERROR_CLASSES: ReadonlyMap<string, { readonly prototype: ActorError }> = new Map(
+  Object.entries({
+    ActorError,
+    ActorStartError,
+    ActorDiedError,
+    SerializationError,
+    ActorNameError,
+    RuntimeClosingError,
+    TaskError,
+  }),
+);
 
 function diedMessage(actor: ActorLabel, report: DeathReport, method: string | undefined): string {
   const exit = report.exitCode === null ? "" : `, exit code ${report.exitCode}`;

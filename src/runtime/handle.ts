@@ -4,6 +4,7 @@
  */
 import type { Connection } from "./connection.js";
 import type { DeathReport } from "./errors.js";
+import { checkDurationMs } from "./options.js";
 
 /** The methods of an actor as its callers see them: always asynchronous. Fields and accessors are not callable. */
 export type ActorMethods<A> = {
@@ -50,7 +51,7 @@ export interface ActorEnder {
   killActor(actorId: string): void;
 }
 
-export const DEFAULT_STOP_DEADLINE_MS = 10_000;
+const DEFAULT_STOP_DEADLINE_MS = 10_000;
 
 export class ActorHandle<A> implements ActorRef<A> {
   readonly #connection: Connection;
@@ -82,6 +83,7 @@ export class ActorHandle<A> implements ActorRef<A> {
 
   async stop(options: { readonly deadlineMs?: number } = {}): Promise<DeathReport> {
     const deadlineMs = options.deadlineMs ?? DEFAULT_STOP_DEADLINE_MS;
+    checkDurationMs("stop: deadlineMs", deadlineMs);
     const startedAt = performance.now();
     await this.#connection.drain(deadlineMs);
     const leftMs = Math.max(0, deadlineMs - (performance.now() - startedAt));

@@ -15,7 +15,7 @@ import type { ActorHandle } from "./handle.js";
 import { createLastMethod } from "./last-method.js";
 import type { ActorLogger, LogLevel } from "./logger.js";
 import type { ResolvedSpawnOptions } from "./options.js";
-import type { Outcome, ToActor } from "./protocol.js";
+import type { ActorStart, Outcome, ToActor } from "./protocol.js";
 import { type ActorRecord, ActorRegistry } from "./registry.js";
 import type { TaskPool } from "./tasks.js";
 import { type PackedValue, UncloneableError } from "./wire-value.js";
@@ -81,21 +81,29 @@ export class Supervisor {
     options: O,
     maxHeapMiB: number | undefined,
   ): ActorThread {
-    const start = {
+    const start: ActorStart = {
       corral: "actor",
       actor: record.actor,
       module: definition.module,
       definition: definition.name,
       options: this.#packOptions(record, definition, options),
       lastMethod: createLastMethod(),
-    } as const;
-    const thread = new ActorThread(start, maxHeapMiB, {
-      onRequest: (request) => this.#onRequest(record, request),
-      onLog: (level, fields, message) => this.#onLog(record, level, fields, message),
-    });
+    };
+    const thread = this.#newThread(record, start, maxHeapMiB);
     record.thread = thread;
     void thread.dead.then((report) => this.#onDeath(record, report));
     return thread;
+  }
+
+  #newThread(record: ActorRecord, start: ActorStart, maxHeapMiB: number | undefined): ActorThread {
+    try {
+      return new ActorThread(start, maxHeapMiB, {
+        onRequest: (request) => this.#onRequest(record, request),
+        onLog: (level, fields, message) => this.#onLog(record, level, fields, message),
+      });
+    } catch (error) {
+      throw startError(record, undefined, error);
+    }
   }
 
   #packOptions<A extends object, O>(

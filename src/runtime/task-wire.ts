@@ -1,5 +1,5 @@
 /** How a stateless task and its outcome cross threads. Handles cannot: a task thread has no actor of its own. */
-import { decodeError, decodeThrown, type ErrorSpecial, encodeNestedError } from "./error-wire.js";
+import { decodeNestedError, decodeThrown, encodeNestedError } from "./error-wire.js";
 import { SerializationError, TaskError } from "./errors.js";
 import type { Outcome, TaskRequest } from "./protocol.js";
 import { type PackedValue, pack, UncloneableError, unpack } from "./wire-value.js";
@@ -42,7 +42,7 @@ export function packTaskValue(value: unknown): PackedValue {
 }
 
 export function unpackTaskValue(packed: PackedValue): unknown {
-  return unpack(packed, (special) => decodeError((special as ErrorSpecial).nestedError));
+  return unpack(packed, decodeNestedError);
 }
 
 /** `module#export`. */

@@ -11,6 +11,7 @@ import type { Piscina } from "piscina";
 import { RuntimeClosingError, TaskError } from "./errors.js";
 import type { ActorLogger } from "./logger.js";
 import { Mailbox } from "./mailbox.js";
+import { checkDurationMs } from "./options.js";
 import type { Outcome, TaskRequest } from "./protocol.js";
 import { taskText } from "./task-wire.js";
 
@@ -27,7 +28,12 @@ export class TaskPool {
   }
 
   /** @throws TASK_TIMEOUT, TASK_DIED. An error of the task itself is an outcome. */
-  run(task: TaskRequest, timeoutMs: number | undefined, cancelled?: AbortSignal): Promise<Outcome> {
+  async run(
+    task: TaskRequest,
+    timeoutMs: number | undefined,
+    cancelled?: AbortSignal,
+  ): Promise<Outcome> {
+    if (timeoutMs !== undefined) checkDurationMs("task: timeoutMs", timeoutMs);
     return this.#gate.run(() => this.#runNow(task, timeoutMs, cancelled));
   }
 

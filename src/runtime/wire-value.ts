@@ -13,7 +13,7 @@
  */
 import { types } from "node:util";
 
-export type WirePath = readonly (string | number)[];
+type WirePath = readonly (string | number)[];
 
 /** A value and the places in it that `unpack` fills. */
 export interface PackedValue {

@@ -28,9 +28,13 @@ beforeEach(() => {
 afterEach(() => fs.rmSync(tempRoot, { recursive: true, force: true }));
 
 async function spawnHarness(options: AgentHarnessOptions): Promise<ActorRef<AgentHarness>> {
-  return await runtime.spawn(agentHarness, { ...options, tempRoot } as never, {
-    maxConcurrency: 4,
-  });
+  return await runtime.spawn(
+    agentHarness,
+    { ...options, tempRoot },
+    {
+      maxConcurrency: 4,
+    },
+  );
 }
 
 const task = (fields: Partial<Task> = {}): Task => ({
@@ -165,6 +169,18 @@ describe("Claude Code", () => {
     });
     expect(outcome.completed).toBe(true);
     expect(JSON.stringify(server.calls[0]?.body)).toContain(text);
+  });
+
+  test("a harness that writes without end is stopped", async () => {
+    await using server = await MessagesServer.listen([{ text: "x".repeat(5000) }]);
+    const harness = await spawnHarness({ kind: "claude_code", maxOutputBytes: 3000 });
+    const outcome = await harness.call.run(request(server.url));
+    expect(outcome.failure).toEqual({
+      code: "HARNESS_ERROR",
+      message: "wrote more than 3000 bytes",
+      retryable: false,
+    });
+    await harness.stop();
   });
 
   test("cancelAll ends what runs as CANCELLED and leaves the actor usable", async () => {

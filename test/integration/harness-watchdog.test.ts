@@ -6,6 +6,7 @@ import path from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Watchdog } from "../../dist/actors/agent-harness/watchdog.js";
 
 const DIST = fileURLToPath(new URL("../../dist", import.meta.url));
 const PARENT = fileURLToPath(new URL("../fixtures/harness-parent.mjs", import.meta.url));
@@ -38,6 +39,43 @@ function isAlive(pid: number): boolean {
     return false;
   }
 }
+
+const logger = { info() {}, warn() {}, error() {} };
+
+describe("the watchdog's client", () => {
+  test("W2 W3 a watchdog that is killed comes back and still answers for what was registered", async () => {
+    const roots = [path.join(tempRoot, "one"), path.join(tempRoot, "two words")];
+    for (const root of roots) fs.mkdirSync(root);
+    const watchdog = await Watchdog.start(logger);
+    await watchdog.register(roots[0]!, null);
+    const first = watchdog.pid!;
+    process.kill(first, "SIGKILL");
+    await watchdog.register(roots[1]!, null);
+    expect(watchdog.pid).not.toBe(first);
+    await watchdog.close();
+    expect(fs.readdirSync(tempRoot)).toEqual([]);
+  });
+
+  test("W2 what was unregistered stays, and a watchdog that cannot be kept alive is an error", async () => {
+    const root = path.join(tempRoot, "kept");
+    fs.mkdirSync(root);
+    const watchdog = await Watchdog.start(logger);
+    await watchdog.register(root, null);
+    watchdog.unregister(root);
+    await watchdog.close();
+    expect(fs.readdirSync(tempRoot)).toEqual(["kept"]);
+
+    const doomed = await Watchdog.start(logger);
+    const outcomes: unknown[] = [];
+    for (let round = 0; round < 5; round++) {
+      const { pid } = doomed;
+      if (pid !== undefined) process.kill(pid, "SIGKILL");
+      outcomes.push(await doomed.register(`${root}${round}`, null).catch((error) => error.code));
+    }
+    expect(outcomes).toContain("WATCHDOG_FAILED");
+    await doomed.close();
+  });
+});
 
 describe.runIf(process.platform === "linux")("the watchdog", () => {
   test.each([

@@ -14,13 +14,32 @@ export interface LogRecord {
   readonly message: string;
 }
 
-export function recordingLogger(): { logger: ActorLogger; records: LogRecord[] } {
+export interface RecordingLogger {
+  readonly logger: ActorLogger;
+  /** Resolves with the first `count` records of this message when they are all here. */
+  recordsOf(message: string, count: number): Promise<LogRecord[]>;
+}
+
+export function recordingLogger(): RecordingLogger {
   const records: LogRecord[] = [];
+  const waiting = new Set<() => void>();
+  const recordsOf = (message: string, count: number): Promise<LogRecord[]> =>
+    new Promise((resolve) => {
+      const check = (): void => {
+        const found = records.filter((record) => record.message === message);
+        if (found.length < count) return;
+        waiting.delete(check);
+        resolve(found.slice(0, count));
+      };
+      waiting.add(check);
+      check();
+    });
   const at =
     (level: LogLevel) =>
     (fields: Record<string, unknown>, message: string): void => {
       records.push({ level, fields, message });
+      for (const check of [...waiting]) check();
     };
   const logger = { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
-  return { logger, records };
+  return { logger, recordsOf };
 }

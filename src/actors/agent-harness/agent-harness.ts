@@ -117,7 +117,7 @@ export class AgentHarness {
     } catch (error) {
       // Still registered: the watchdog tries again at the end.
       this.#ctx.logger.error(
-        { error, root: directory.root },
+        { err: error, root: directory.root },
         "a rollout's directory was not removed",
       );
     }

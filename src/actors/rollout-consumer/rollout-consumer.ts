@@ -25,8 +25,8 @@ import { type DeliveryReport, deliveredReport, undeliveredReport } from "./repor
 import { type DeliveredRow, readDeliveredRow, textRow } from "./row.js";
 
 export interface ConsumerLogger {
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
+  info(fields: Record<string, unknown>, message: string): void;
+  warn(fields: Record<string, unknown>, message: string): void;
 }
 
 /** What a consumer works with. */
@@ -55,7 +55,8 @@ export class RolloutConsumer {
   readonly #rows: Map<string, DeliveredRow>;
   #last: Promise<unknown> = Promise.resolve();
 
-  private constructor(
+  /** With files that are open already; `open` opens them. */
+  constructor(
     parts: RolloutConsumerParts,
     journal: Journal,
     out: JsonlWriter,
@@ -142,7 +143,7 @@ export class RolloutConsumer {
       try {
         return await server.sealRollout(rolloutId);
       } catch (error) {
-        this.#parts.logger.warn({ rolloutId, server: index, error }, "a server did not seal");
+        this.#parts.logger.warn({ rolloutId, server: index, err: error }, "a server did not seal");
         return null;
       }
     });
@@ -154,7 +155,7 @@ export class RolloutConsumer {
       await this.#journal.finished(rollout);
       return [];
     } catch (error) {
-      this.#parts.logger.warn({ error }, "the journal did not take a finished rollout");
+      this.#parts.logger.warn({ err: error }, "the journal did not take a finished rollout");
       return [{ code: "JOURNAL_FAILED", detail: messageOf(error) }]; // R3
     }
   }
@@ -207,7 +208,7 @@ export class RolloutConsumer {
     try {
       await note();
     } catch (error) {
-      this.#parts.logger.warn({ error }, "the journal did not take a note");
+      this.#parts.logger.warn({ err: error }, "the journal did not take a note");
     }
   }
 
@@ -221,7 +222,7 @@ export class RolloutConsumer {
         if (same) await source.drop(rolloutId, snapshot);
       }
     } catch (error) {
-      logger.warn({ rolloutId, error }, "the evidence of a delivered rollout stays");
+      logger.warn({ rolloutId, err: error }, "the evidence of a delivered rollout stays");
     }
     await this.#noted(() => this.#journal.accepted(slot, rolloutId));
   }

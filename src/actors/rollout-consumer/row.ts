@@ -3,14 +3,24 @@ import { z } from "zod";
 import type { OutputItem } from "../../capture/index.js";
 import type { FinishedRollout, RolloutRow, RolloutSlot } from "../rollout.js";
 
+/** What only a rollout may say. A task made from an earlier row must not pass on what that one said. */
+const ADDED_FIELDS = new Set([
+  "_ng_token_capture",
+  "_ng_attempt",
+  "_ng_pass",
+  "_ng_policy",
+  "error",
+]);
+
 /** The row before capture has its say: the harness's final text as the only output. */
 export function textRow(
   finished: FinishedRollout,
   policy?: { readonly kind: string; readonly checkpoint_digest?: string },
 ): RolloutRow {
-  const { slot, attempt, rolloutId, task, model, outcome } = finished;
+  const { slot, attempt, rolloutId, model, outcome } = finished;
+  const task = Object.entries(finished.task).filter(([field]) => !ADDED_FIELDS.has(field));
   return {
-    ...task,
+    ...Object.fromEntries(task),
     ...(slot.pass > 0 ? { _ng_pass: slot.pass } : {}),
     _ng_task_index: slot.taskIndex,
     _ng_rollout_index: slot.rolloutIndex,

@@ -3,7 +3,8 @@ import os from "node:os";
 import path from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type AppendFile, JsonlWriter } from "../../../src/actors/rollout-consumer/jsonl-writer.js";
+import { JsonlWriter } from "../../../src/actors/rollout-consumer/jsonl-writer.js";
+import { smallDisk } from "../../support/small-disk.js";
 
 let directory: string;
 let file: string;
@@ -19,27 +20,10 @@ async function open(): Promise<{ writer: JsonlWriter; lines: unknown[] }> {
   return { writer, lines };
 }
 
-/** A file on a disk that takes `room` bytes and, when `stuck`, cannot be cut back. */
-function smallDisk(room: number, stuck = false): AppendFile & { bytes: Buffer } {
-  const disk = {
-    bytes: Buffer.alloc(0),
-    async write(buffer: Buffer, offset: number, length: number, position: number) {
-      const fits = Math.min(length, 7, room - position);
-      if (fits <= 0) throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
-      disk.bytes = Buffer.concat([
-        disk.bytes.subarray(0, position),
-        buffer.subarray(offset, offset + fits),
-      ]);
-      return { bytesWritten: fits, buffer };
-    },
-    async truncate(size: number) {
-      if (stuck) throw new Error("input/output error");
-      disk.bytes = disk.bytes.subarray(0, size);
-    },
-    async sync() {},
-    async close() {},
-  };
-  return disk as unknown as AppendFile & { bytes: Buffer };
+async function readBack(): Promise<unknown[]> {
+  const { writer, lines } = await open();
+  await writer.close();
+  return lines;
 }
 
 describe("JsonlWriter", () => {
@@ -48,7 +32,7 @@ describe("JsonlWriter", () => {
     const values = Array.from({ length: 20 }, (_, index) => ({ index, text: "ü\n".repeat(index) }));
     await Promise.all(values.map((value) => writer.append(value)));
     await writer.close();
-    expect((await open()).lines).toEqual(values);
+    expect(await readBack()).toEqual(values);
   });
 
   test("J2 a torn tail of any length is cut, whole lines stay", async () => {
@@ -98,7 +82,7 @@ describe("JsonlWriter", () => {
     const values = [{ text: "x".repeat(3_000_000) }, { text: "y" }];
     for (const value of values) await writer.append(value);
     await writer.close();
-    expect((await open()).lines).toEqual(values);
+    expect(await readBack()).toEqual(values);
   });
 
   test("J3 a full disk leaves the whole lines, and the file goes on when there is room", async () => {

@@ -4,13 +4,15 @@ import path from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { FinishedRollout, RolloutLedger } from "../../../src/actors/rollout.js";
-import { slotKey } from "../../../src/actors/rollout-consumer/journal.js";
+import { Journal, slotKey } from "../../../src/actors/rollout-consumer/journal.js";
+import { JsonlWriter } from "../../../src/actors/rollout-consumer/jsonl-writer.js";
 import {
   RolloutConsumer,
   type RolloutConsumerParts,
 } from "../../../src/actors/rollout-consumer/rollout-consumer.js";
 import { isTrainable } from "../../../src/capture/index.js";
 import { MemoryTokenSource, twoCalls } from "../../support/memory-token-source.js";
+import { smallDisk } from "../../support/small-disk.js";
 
 let directory: string;
 let source: MemoryTokenSource;
@@ -217,6 +219,30 @@ describe("deliver", () => {
     expect(source.state("0-0")).toBe("open");
   });
 
+  test("what an earlier row said is not passed on through the task", async () => {
+    const consumer = await open({ rebuildResponse: false });
+    const { task } = finished(0);
+    const stale = { ...task, _ng_token_capture: { n_calls: 9 }, error: { code: "X" }, reward: 9 };
+    await consumer.deliver(finished(0, { task: stale }));
+    await consumer.close();
+    const [row] = rows();
+    expect(row).toMatchObject({ extra: "kept", reward: 0.5 });
+    expect(row).not.toHaveProperty("_ng_token_capture");
+    expect(row).not.toHaveProperty("error");
+  });
+
+  test("a later pass is named in its rows and is another slot", async () => {
+    const slot = { pass: 1, taskIndex: 0, rolloutIndex: 0 };
+    const consumer = await open();
+    await consumer.deliver(record(finished(0)));
+    await consumer.deliver(record(finished(0, { slot, rolloutId: "p1.0-0" })));
+    await consumer.close();
+    expect(rows().map((row) => row._ng_pass)).toEqual([undefined, 1]);
+    const next = await open();
+    expect((await next.recover()).delivered).toEqual([finished(0).slot, slot]);
+    await next.close();
+  });
+
   test("R2 a slot gets one row, whatever is delivered again", async () => {
     const consumer = await open();
     await consumer.deliver(record(finished(0)));
@@ -248,6 +274,58 @@ describe("deliver", () => {
     await Promise.all([0, 1, 2, 3, 4].map((index) => consumer.deliver(record(finished(index)))));
     await consumer.close();
     expect(most).toBe(5);
+    expect(rows().every(isTrainable)).toBe(true);
+  });
+});
+
+describe("a full disk", () => {
+  const parts = (): RolloutConsumerParts => ({
+    journalPath: journalPath(),
+    outPath: outPath(),
+    source,
+    servers: [{ sealRollout: (id) => ledgerOf(id) }],
+    rebuildResponse: true,
+    logger,
+  });
+  const journalOn = (room: number) => new Journal(new JsonlWriter("journal", smallDisk(room), 0));
+  const out = () => JsonlWriter.open(outPath(), () => {});
+
+  test("R3 R4 a journal that takes nothing masks JOURNAL_FAILED; the row and the evidence stay", async () => {
+    const consumer = new RolloutConsumer(parts(), journalOn(0), await out(), new Map());
+    const rollout = record(finished(0));
+    await expect(
+      consumer.begin({ slot: rollout.slot, attempt: 0, rolloutId: "0-0" }),
+    ).rejects.toMatchObject({
+      code: "APPEND_FAILED",
+    });
+    expect(await consumer.deliver(rollout)).toMatchObject({
+      masked: true,
+      maskReasons: ["JOURNAL_FAILED"],
+    });
+    await consumer.close();
+    expect(rows()).toMatchObject([{ mask_sample: true, reward: 0.5 }]);
+    expect(source.state("0-0")).toBe("frozen");
+  });
+
+  test("R4 a row that cannot be written is a DELIVERY_ERROR, and its slot can be delivered later", async () => {
+    const disk = smallDisk(100);
+    const journal = await Journal.open(journalPath());
+    const consumer = new RolloutConsumer(
+      parts(),
+      journal,
+      new JsonlWriter("out", disk, 0),
+      new Map(),
+    );
+    expect(await consumer.deliver(record(finished(0)))).toMatchObject({
+      masked: true,
+      error: { code: "DELIVERY_ERROR", message: expect.stringContaining("no space left") },
+    });
+    await consumer.close();
+    expect(disk.bytes.length).toBe(0);
+    expect(source.state("0-0")).toBe("frozen");
+    const next = await open();
+    expect((await next.recover()).redelivered).toMatchObject([{ rolloutId: "0-0", masked: false }]);
+    await next.close();
     expect(rows().every(isTrainable)).toBe(true);
   });
 });

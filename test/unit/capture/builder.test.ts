@@ -149,6 +149,8 @@ describe("masks", () => {
     const b = build([...one, call("a", [1], [2], root)]);
     expect(b.masked).toBe(false);
     expect(b.metrics.n_calls).toBe(1);
+    const unlike = call("a", [1], [2], { ...root, output_items: [] });
+    expect(build([...one, unlike]).error?.code).toBe("RECORD_CONFLICT");
   });
 
   it("B2 names every reason", () => {
@@ -193,6 +195,9 @@ describe("terminal", () => {
       chain: "delivered",
     });
     expect(ids(build([main, side], { terminal: { text: "done" } }))).toEqual(["b"]);
+    const more = call("c", [1, 5, 2, 3], [4], continues("b"));
+    const longer = build([main, side, more], { terminal: { messageId: "msg-b" } });
+    expect(ids(longer)).toEqual(["b", "c"]);
   });
 
   it("B5 masks a known answer that is in no chain", () => {

@@ -44,7 +44,7 @@ const rewrites: [string, unknown, unknown, unknown[]][] = [
     [{ c: "tail\nx" + "y" }, { c: "tail\n x\n\n" }],
   ],
   ["trailing newline", { c: "a\n" }, { c: "a" }, [{ c: "" }, { c: "A" }]],
-  ["all trailing newlines", { c: "a\n\n\n" }, { c: "a" }, [{ c: "b" }]],
+  ["all trailing newlines", { c: "a\n\n\n" }, { c: "a" }, [{ c: "a\n" }, { c: "b" }]],
   ["leading blanks stay", { c: "  a" }, { c: "  a" }, [{ c: "a" }, { c: " a" }]],
   ["blanks are not added", { c: "a" }, { c: "a" }, [{ c: "a " }, { c: "a\n" }]],
   ["inner newlines stay", { c: "a\n\nb" }, { c: "a\n\nb" }, [{ c: "a\nb" }]],

@@ -348,6 +348,21 @@ describe("the file", () => {
     expect((await store.freeze("r")).entries).toHaveLength(1);
   });
 
+  test("N2 no read pins the write-ahead log", async () => {
+    const { store, dir } = temporaryStore();
+    await store.open("r");
+    await store.put(entryOf("r", "c1"));
+    await store.freeze("r");
+    await store.cumulativeIds("r", "c1");
+    await store.candidates("r", { kind: "text", text: "" });
+    const other = new Database(join(dir, STORE_FILE_NAME), { timeout: 0 });
+    expect(other.pragma("wal_checkpoint(TRUNCATE)")).toEqual([
+      { busy: 0, log: 0, checkpointed: 0 },
+    ]);
+    other.close();
+    expect(statSync(join(dir, `${STORE_FILE_NAME}-wal`)).size).toBe(0);
+  });
+
   test("close is idempotent and a closed store says so", async () => {
     const { store } = temporaryStore();
     await store.close();

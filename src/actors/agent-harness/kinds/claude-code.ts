@@ -112,7 +112,7 @@ async function probe(
       return { owner: UNPRIVILEGED, version: await attempt(UNPRIVILEGED) };
     } catch (error) {
       logger.warn(
-        { binary, error },
+        { binary, err: error },
         `harnesses run as root: uid ${UNPRIVILEGED.uid} cannot run the CLI`,
       );
     }

@@ -2,12 +2,14 @@
  * An async function of the user's as a harness. It runs in the actor's thread, with our rights: it is trusted code.
  *
  * F1. The deadline holds also for a function that ignores its signal: the run ends, whatever the function does later.
+ * F2. Programs that it started in the rollout's directory do not outlive the run.
  */
 import { z } from "zod";
 import type { RolloutFailure, Task } from "../../rollout.js";
 import { AgentHarnessError } from "../errors.js";
 import type { Harness, HarnessLaunch, HarnessRun } from "../harness.js";
 import type { FunctionOptions } from "../options.js";
+import { killRollout } from "../process-group.js";
 
 /** What a function harness is called with. */
 export interface FunctionHarnessContext {
@@ -89,6 +91,7 @@ export class FunctionHarness implements Harness {
     } finally {
       clearTimeout(deadline);
       signal.removeEventListener("abort", cancel);
+      await killRollout(null, directory.root); // F2
     }
   }
 
