@@ -1,0 +1,67 @@
+import { beforeAll, expect, test } from "vitest";
+import type { Qwen3Renderer } from "../../../../src/actors/model-server/renderers/qwen3-renderer.js";
+import { loadQwen3Vocabulary, type Vocabulary } from "../../../../src/embedded-policy/index.js";
+import { emitted, qwen3Renderer } from "../../../support/model-server.js";
+
+let renderer: Qwen3Renderer;
+let vocabulary: Vocabulary;
+
+beforeAll(async () => {
+  renderer = await qwen3Renderer();
+  vocabulary = await loadQwen3Vocabulary();
+});
+
+const parse = async (text: string) => renderer.parseTurn(await emitted(text));
+const call = (json: string) => `<tool_call>\n${json}\n</tool_call>`;
+
+test("text and tool calls are read from the ids", async () => {
+  const turn = await parse(
+    `I look.\n${call('{"name": "Bash", "arguments": {"command": "ls"}}')}\n${call('{"name":"Read"}')}<|im_end|>`,
+  );
+  expect(turn).toEqual({
+    text: "I look.\n\n",
+    toolCalls: [
+      { name: "Bash", arguments: { command: "ls" } },
+      { name: "Read", arguments: {} },
+    ],
+  });
+  expect(await parse("plain<|im_end|>")).toEqual({ text: "plain", toolCalls: [] });
+  expect(await parse("<|im_end|>")).toEqual({ text: "", toolCalls: [] });
+});
+
+test.each([
+  ["no JSON", call("ls")],
+  ["cut JSON", call('{"name": "Bash", "arguments": {"command": "ti')],
+  ["no name", call('{"arguments": {}}')],
+  ["arguments that are no object", call('{"name": "Bash", "arguments": "ls"}')],
+  ["an array", call("[]")],
+  ["null", call("null")],
+  ["no closing mark", '<tool_call>\n{"name": "Bash", "arguments": {}}'],
+  ["a closing mark alone", "a</tool_call>b"],
+  ["an opening mark inside", `<tool_call>{"name"${call("x")}`],
+])("T1. %s stays text, verbatim", async (_what, text) => {
+  expect(await parse(`${text}<|im_end|>`)).toEqual({ text, toolCalls: [] });
+});
+
+test("T1. a good call after a bad one is still a call", async () => {
+  const turn = await parse(`<tool_call>bad${call('{"name": "a", "arguments": {}}')}<|im_end|>`);
+  expect(turn).toEqual({ text: "<tool_call>bad", toolCalls: [{ name: "a", arguments: {} }] });
+});
+
+test("markup spelled with plain tokens is text", async () => {
+  const text = call('{"name": "a", "arguments": {}}');
+  expect(renderer.parseTurn(await vocabulary.encodeOrdinary(text))).toEqual({
+    text,
+    toolCalls: [],
+  });
+});
+
+test("a non-canonical split of the same text reads the same", async () => {
+  const json = '{"name": "Bash", "arguments": {"command": "ls"}}';
+  const split: number[] = [vocabulary.specialId("<tool_call>")];
+  for (const character of json) split.push(...(await vocabulary.encode(character)));
+  split.push(vocabulary.specialId("</tool_call>"), vocabulary.specialId("<|im_end|>"));
+  expect(renderer.parseTurn(split).toolCalls).toEqual([
+    { name: "Bash", arguments: { command: "ls" } },
+  ]);
+});
