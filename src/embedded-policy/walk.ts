@@ -13,7 +13,7 @@ import type { Speller } from "./bpe.js";
 import { type ChoiceNode, type Leaf, leafProbabilities } from "./choice-nodes.js";
 
 /** ε. At .012 about a quarter of completions of 20 to 30 tokens hold a split that re-encoding would not give. */
-export const SPLIT_SHARE = 0.012;
+const SPLIT_SHARE = 0.012;
 
 /** Longest token text tried. */
 const MAX_TOKEN_LENGTH = 24;

@@ -159,17 +159,16 @@ async function startWorkers(
   options: Omit<Parameters<typeof modelServer.create>[0], "workerIndex">,
 ): Promise<ServerWorker[]> {
   const indices = Array.from({ length: numWorkers }, (_, index) => index);
-  return await Promise.all(
+  return Promise.all(
     indices.map(async (workerIndex) => {
       const name = `${model}-${workerIndex}`;
-      const ref = await runtime.spawn(
-        modelServer,
-        { ...options, workerIndex },
-        {
-          name: `model-server-${name}`,
-          maxConcurrency: SHARED_CONCURRENCY,
-          stopStage: STAGE.server,
-        },
+      const spawnOptions = {
+        name: `model-server-${name}`,
+        maxConcurrency: SHARED_CONCURRENCY,
+        stopStage: STAGE.server,
+      };
+      const ref = await startingAs(`responses_api_models.${model}`, () =>
+        runtime.spawn(modelServer, { ...options, workerIndex }, spawnOptions),
       );
       const { url } = await ref.call.address();
       return { name, ref, url };
@@ -190,13 +189,13 @@ async function startHarness(
   };
   if (agent.kind === "claude_code") {
     const binary = agent.binary === undefined ? {} : { binary: agent.binary };
-    return await startingAs(`responses_api_agents.${name}`, () =>
+    return startingAs(`responses_api_agents.${name}`, () =>
       runtime.spawn(agentHarness, { kind: "claude_code", ...binary }, spawnOptions),
     );
   }
   const field = `responses_api_agents.${name}.module`;
   const target = resolveModuleExport(agent.module, process.cwd(), field);
-  return await startingAs(field, () =>
+  return startingAs(field, () =>
     runtime.spawn(agentHarness, { kind: "function", ...target }, spawnOptions),
   );
 }
@@ -206,7 +205,6 @@ const STARTS_TO_MEND = new Set([
   "NETWORK_FILE_SYSTEM",
   "HARNESS_NOT_FOUND",
   "HARNESS_MODULE_INVALID",
-  "SINK_INVALID",
 ]);
 
 /** Names the key whose actor does not start; any other failure passes unchanged. */
@@ -214,11 +212,15 @@ async function startingAs<T>(field: string, spawn: () => Promise<T>): Promise<T>
   try {
     return await spawn();
   } catch (error) {
-    for (let cause: unknown = error; cause instanceof Error; cause = cause.cause)
-      if ("code" in cause && STARTS_TO_MEND.has(String(cause.code))) {
-        const why = cause.cause instanceof Error ? `: ${cause.cause.message}` : "";
-        throw new ConfigError("START_FAILED", field, `${cause.message}${why}`, { cause: error });
-      }
+    for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) {
+      // A sink or lineage that a worker could not build already names its key.
+      const named = /^(token_id_capture\.\w+): (.*)/s.exec(cause.message);
+      if (named !== null)
+        throw new ConfigError("START_FAILED", named[1] ?? field, named[2] ?? "", { cause: error });
+      if (!("code" in cause) || !STARTS_TO_MEND.has(String(cause.code))) continue;
+      const why = cause.cause instanceof Error ? `: ${cause.cause.message}` : "";
+      throw new ConfigError("START_FAILED", field, `${cause.message}${why}`, { cause: error });
+    }
     throw error;
   }
 }

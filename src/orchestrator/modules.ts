@@ -27,12 +27,22 @@ export function resolveModuleExport(text: string, folder: string, field: string)
   const exportName = text.slice(hash + 1);
   if (specifier.startsWith("file:")) return { module: specifier, exportName };
   try {
-    const require = createRequire(path.join(folder, "package.json"));
-    return { module: pathToFileURL(require.resolve(specifier)).href, exportName };
+    return { module: resolveFrom(folder, specifier), exportName };
   } catch (cause) {
     throw new ConfigError("MODULE_INVALID", field, `cannot find the module ${specifier}`, {
       cause,
     });
+  }
+}
+
+/** A package that exports only ES modules is unknown to `require.resolve`; it is then looked up from here. */
+function resolveFrom(folder: string, specifier: string): string {
+  const require = createRequire(path.join(folder, "package.json"));
+  try {
+    return pathToFileURL(require.resolve(specifier)).href;
+  } catch (error) {
+    if (/^[./]/.test(specifier)) throw error;
+    return import.meta.resolve(specifier);
   }
 }
 

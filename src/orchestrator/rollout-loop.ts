@@ -29,7 +29,7 @@ export class RolloutLoop {
   /** Model name → rollouts that were given a worker. */
   readonly #turns = new Map<string, number>();
   #stopped = false;
-  #failure: unknown;
+  #failure: Error | undefined;
 
   constructor(parts: RolloutLoopParts) {
     this.#parts = parts;
@@ -65,7 +65,7 @@ export class RolloutLoop {
       try {
         await this.#runSlot(slot);
       } catch (error) {
-        this.#failure ??= error; // O2
+        this.#failure ??= error instanceof Error ? error : new Error(String(error)); // O2
         await this.stop({ cancel: true });
       }
     }

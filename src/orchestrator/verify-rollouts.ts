@@ -58,10 +58,13 @@ export async function verifyRollouts(file: string, config?: CorralConfig): Promi
   const ids = new Set<string>();
   for await (const { line, value } of readJsonLines(file, "--rollouts")) {
     report.rows++;
+    if (value === undefined) {
+      report.faults.push({ line, rolloutId: "?", problem: "is not JSON" });
+      continue;
+    }
     const row = checkRow(value);
     const fault = (problem: string) =>
       report.faults.push({ line, rolloutId: row.rolloutId, problem });
-    if (value === undefined) fault("is not JSON");
     for (const problem of row.faults) fault(problem);
     if (ids.has(row.rolloutId)) fault("stands in the file twice");
     ids.add(row.rolloutId);

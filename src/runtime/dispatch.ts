@@ -3,7 +3,7 @@
  * `Outcome`. Comlink sees no exception and no handle, so its global transfer handlers stay as they are.
  *
  * A1. Never more than `maxConcurrency` calls run, whoever sent them, in the order they arrived.
- * A2. Only methods of the actor's class (and function fields) can be called, none of `Object`.
+ * A2. Only methods of the actor's class (and function fields) can be called; no name that `Object` has.
  * A3. The name of a method is in shared memory before it starts, so a sudden death cannot hide it.
  * A4. After `close` no call starts; its caller is answered by the actor's death.
  */

@@ -9,6 +9,8 @@ export type ActorLogger = {
 
 const KEPT_LINES = 20;
 const MAX_LINE_LENGTH = 2000;
+/** A stream without newlines must not grow without end. */
+const MAX_REST_LENGTH = 65_536;
 
 /** The last lines of an actor, for its death report. */
 export class LogTail {
@@ -37,6 +39,7 @@ export class LineSplitter {
     const lines = (this.#rest + text).split(/\r?\n/);
     this.#rest = lines.pop() ?? "";
     for (const line of lines) if (line !== "") this.#onLine(line);
+    if (this.#rest.length > MAX_REST_LENGTH) this.end();
   }
 
   end(): void {

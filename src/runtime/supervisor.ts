@@ -164,8 +164,9 @@ export class Supervisor {
   }
 
   #onDeath(record: ActorRecord, report: DeathReport): void {
-    const asked = report.cause === "stopped" || report.cause === "killed";
-    this.#logger[asked ? "debug" : "error"](
+    // A failed start is told to whoever spawned; the rest may have no listener but the log.
+    const expected = ["stopped", "killed", "start-failed"].includes(report.cause);
+    this.#logger[expected ? "debug" : "error"](
       {
         actorId: record.actor.id,
         cause: report.cause,
@@ -209,5 +210,5 @@ function startError(
   const why =
     cause instanceof Error ? `: ${cause.message}` : cause === undefined ? "" : `: ${cause}`;
   const message = `${labelText(actor)} did not start${ended}${why}`;
-  return new ActorStartError(actor.id, message, { cause }, report);
+  return new ActorStartError(actor.id, message, cause === undefined ? {} : { cause }, report);
 }

@@ -20,15 +20,17 @@ interface Settings {
   readonly capture?: object;
   readonly agent?: object;
   readonly rollout?: object;
+  readonly numWorkers?: number;
 }
 
-function rawConfig({ harness = "loop", capture, agent, rollout }: Settings = {}) {
+function rawConfig({ harness = "loop", numWorkers = 1, ...settings }: Settings = {}) {
+  const { capture, agent, rollout } = settings;
   return {
     token_id_capture: { enabled: true, dir: path.join(folder, "captures"), ...capture },
     responses_api_models: {
       policy: {
         engine: { kind: "embedded", seed: 0 },
-        num_workers: 2,
+        num_workers: numWorkers,
         sampling_overrides: { temperature: 1, top_p: 1, top_k: 0, max_tokens: 64 },
       },
     },
@@ -88,7 +90,7 @@ async function run(settings: Settings, taskList: readonly object[]) {
 
 describe("a run", () => {
   it("gives one trainable row for each rollout, served by both workers", async () => {
-    const { summary, events } = await run({ rollout: { group_size: 2 } }, tasks(6));
+    const { summary, events } = await run({ numWorkers: 2, rollout: { group_size: 2 } }, tasks(6));
     expect(summary).toMatchObject({
       rollouts: 12,
       remaining: 0,
@@ -163,11 +165,11 @@ describe("a run", () => {
   });
 
   it("T3. O4. cancels at the deadline, leaves no row of what it cancelled, and goes on later", async () => {
-    const list = tasks(2, { "pause.txt": "3000" });
-    const { summary } = await run({ rollout: { deadline_s: 1 } }, list);
+    const list = tasks(2);
+    const { summary } = await run({ harness: "stuck", rollout: { deadline_s: 1 } }, list);
     expect(summary).toMatchObject({ rollouts: 0, remaining: 2 });
     expect(summary.stopped?.reason).toBe("deadline");
-    const later = await run({}, list);
+    const later = await run({ harness: "stuck" }, list);
     expect(later.summary).toMatchObject({ rollouts: 2, remaining: 0, masked: 0 });
   });
 
@@ -181,7 +183,10 @@ describe("a run", () => {
 
 describe("corral run", () => {
   it("T2. O1. goes on after kill -9 without losing or repeating a row", async () => {
-    const args = commandLine({ rollout: { group_size: 2 } }, tasks(6, { "pause.txt": "150" }));
+    const args = commandLine(
+      { numWorkers: 2, rollout: { group_size: 2 } },
+      tasks(6, { "pause.txt": "150" }),
+    );
     const first = startCorral(args);
     await first.seen("[3/12]");
     first.child.kill("SIGKILL");
@@ -235,6 +240,17 @@ describe("corral run", () => {
     const { code, stderr } = await runCorral(commandLine({ harness: "nope" }, tasks(1)));
     expect(code).toBe(2);
     expect(stderr).toMatch(/^corral: responses_api_agents\.loop\.module: .*#nope/m);
+  });
+
+  it("exits with 2 for a missing claude, and says how to install it", async () => {
+    const config = path.join(folder, "claude.yaml");
+    const claude = { kind: "claude_code", model: "policy", binary: path.join(folder, "claude") };
+    const agents = { loop: claude };
+    fs.writeFileSync(config, JSON.stringify({ ...rawConfig(), responses_api_agents: agents }));
+    const args = commandLine({}, tasks(1)).map((arg) => (arg.endsWith(".yaml") ? config : arg));
+    const { code, stderr } = await runCorral(args);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^corral: responses_api_agents\.loop: .*npm install/m);
   });
 
   it("exits with 2 and one line for a folder that cannot be written", async () => {

@@ -170,6 +170,15 @@ describe("handles", () => {
     expect(await second.call.call("ping", 3)).toEqual({ value: 3 });
   });
 
+  it("D1 R3 of one actor share one order in a thread", async () => {
+    const target = await runtime.spawn(victim, undefined);
+    const giver = await runtime.spawn(holder, { nested: { refs: [target] } });
+    const { ref: second } = await giver.call.give();
+    const sent = Array.from({ length: 40 }, (_, index) => index);
+    await Promise.all(sent.map((index) => (index % 3 === 0 ? second : target).call.ping(index)));
+    expect(await target.call.seen()).toEqual(sent);
+  });
+
   it("stop and kill from another actor resolve with the report there", async () => {
     for (const [method, cause] of [
       ["stopOther", "stopped"],

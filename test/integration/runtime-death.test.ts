@@ -99,7 +99,7 @@ describe.each(routes)("R1 death by $name", (route) => {
   const spawnVictim = (): Promise<ActorRef<Victim>> =>
     runtime.spawn(victim, undefined, { name: "victim", maxConcurrency: 2, maxHeapMiB: 32 });
 
-  it("R1 rejects the pending and the later calls of its holder with one report", async () => {
+  it("R1 L1 L2 rejects the pending and the later calls of its holder with one report", async () => {
     const ref = await spawnVictim();
     const pending = diedOf(ref.call.wait());
     await ref.call.ping(0);
@@ -118,7 +118,7 @@ describe.each(routes)("R1 death by $name", (route) => {
     expect(later.maybeExecuted).toBe(false);
   });
 
-  it("R1 rejects the calls of a third-party holder in another actor", async () => {
+  it("R1 S1 rejects the calls of a third-party holder in another actor", async () => {
     const ref = await spawnVictim();
     const other: ActorRef<Holder> = await runtime.spawn(
       holder,
@@ -151,7 +151,7 @@ describe.each(routes)("R1 death by $name", (route) => {
 });
 
 describe("R1 the report", () => {
-  it("R1 holds the last lines of log, stdout and stderr", async () => {
+  it("R1 L3 holds the last lines of log, stdout and stderr", async () => {
     const ref = await runtime.spawn(victim, undefined);
     const error = await diedOf(ref.call.logThenExit(9));
     expect(error.report.lastLogs).toEqual(["warn about to exit", "last words"]);
@@ -171,7 +171,7 @@ describe("R1 the report", () => {
     expect(error.report.error).toBeInstanceOf(RangeError);
   });
 
-  it("R1 answers a handle that reaches another actor after the death", async () => {
+  it("R1 S2 D2 answers a handle that reaches another actor after the death", async () => {
     const ref = await runtime.spawn(victim, undefined);
     const other = await runtime.spawn(holder, undefined);
     await ref.kill();

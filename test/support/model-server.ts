@@ -32,7 +32,7 @@ export const SETTINGS: ModelServerSettings = {
   maxModelCalls: 100,
 };
 
-export const silentLogger = { warn: () => undefined, error: () => undefined };
+const silentLogger = { warn: () => undefined, error: () => undefined };
 
 let renderer: Promise<Qwen3Renderer> | undefined;
 

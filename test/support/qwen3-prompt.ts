@@ -1,9 +1,5 @@
 import { Template } from "@huggingface/jinja";
-import {
-  loadQwen3Vocabulary,
-  type Qwen3Vocabulary,
-  qwen3ChatTemplate,
-} from "../../src/embedded-policy/index.js";
+import { loadQwen3Vocabulary, qwen3ChatTemplate } from "../../src/embedded-policy/index.js";
 
 /** A chat message as the Qwen3 template takes it. */
 export interface ChatMessage {
@@ -15,7 +11,7 @@ export interface ChatMessage {
 let template: Template | undefined;
 
 /** Rendered prompt text. */
-export function renderPrompt(messages: readonly ChatMessage[], tools: readonly unknown[]): string {
+function renderPrompt(messages: readonly ChatMessage[], tools: readonly unknown[]): string {
   template ??= new Template(qwen3ChatTemplate());
   return template.render({
     messages,
@@ -39,14 +35,12 @@ export async function promptIds(
   };
   const marked = messages.map((m) => ({ ...m, content: hide(m.content) }));
   const parts = renderPrompt(marked, tools).split(/\uF8FF(\d+)\uF8FF/);
-  const ids: number[] = [];
-  for (const [i, part] of parts.entries())
-    ids.push(
-      ...(i % 2 === 0
-        ? await vocabulary.encode(part)
-        : await vocabulary.encodeOrdinary(hidden[Number(part)] ?? "")),
-    );
-  return Int32Array.from(ids);
+  const runs = await Promise.all(
+    parts.map((part, i) =>
+      i % 2 === 0 ? vocabulary.encode(part) : vocabulary.encodeOrdinary(hidden[Number(part)] ?? ""),
+    ),
+  );
+  return Int32Array.from(runs.flatMap((run) => [...run]));
 }
 
 export function fn(name: string, properties: object, required: readonly string[]) {
@@ -78,5 +72,3 @@ export const systemMessage: ChatMessage = {
 export function toolCall(name: string, args: unknown): ChatMessage {
   return { role: "assistant", content: "", tool_calls: [{ function: { name, arguments: args } }] };
 }
-
-export type { Qwen3Vocabulary };

@@ -8,7 +8,7 @@ export const silentLogger: ActorLogger = {
   error: () => {},
 };
 
-export interface LogRecord {
+interface LogRecord {
   readonly level: LogLevel;
   readonly fields: Record<string, unknown>;
   readonly message: string;

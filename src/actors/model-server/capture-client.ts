@@ -9,7 +9,7 @@ import { StoreSink, type TokenLineage, type TokenSink } from "../../capture/inde
 import type { CaptureDescriptor, ModuleFactory } from "./options.js";
 
 /** Thrown when the configured sink or lineage cannot be used. Usual cause: a wrong module path or export name. */
-export class SinkError extends Error {
+class SinkError extends Error {
   static {
     Object.defineProperty(SinkError.prototype, "name", { value: "SinkError" });
   }

@@ -82,7 +82,7 @@ export async function runModelCall(
   return reply;
 }
 
-export function abortedByClient(): RequestError {
+function abortedByClient(): RequestError {
   return new RequestError(529, "the client went away");
 }
 

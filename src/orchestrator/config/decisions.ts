@@ -18,7 +18,7 @@ export type CaptureTarget =
       readonly lineage?: ModuleSpecifier;
     };
 
-export interface ModuleSpecifier {
+interface ModuleSpecifier {
   /** `module:Export`. */
   readonly specifier: string;
   readonly kwargs: Readonly<Record<string, unknown>>;

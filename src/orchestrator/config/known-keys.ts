@@ -27,7 +27,7 @@ function members(union: z.ZodDiscriminatedUnion, value: unknown): unknown[] {
 }
 
 /** Keys valid at a path of the config. */
-export function keysAt(schema: unknown, path: readonly string[], value: unknown): string[] {
+function keysAt(schema: unknown, path: readonly string[], value: unknown): string[] {
   const inner = unwrap(schema);
   if (inner instanceof z.ZodDiscriminatedUnion)
     return [...new Set(members(inner, value).flatMap((member) => keysAt(member, path, value)))];

@@ -53,7 +53,7 @@ export function readConfigFile(file: string): ConfigSource {
 }
 
 /** The block under `env.nemo_gym`, for a config that was written for NeMo RL. */
-export function unwrapNemoGym(value: Mapping): Mapping {
+function unwrapNemoGym(value: Mapping): Mapping {
   const { env, ...rest } = value;
   if (!isMapping(env) || !isMapping(env["nemo_gym"])) return value;
   const { nemo_gym: inner, ...others } = env;

@@ -97,22 +97,21 @@ function shorten(text: string): string {
 }
 
 function whatIsAllowed(issue: Issue): string {
-  switch (issue.code) {
-    case "invalid_type":
-      return issue.expected === "record" || issue.expected === "object"
-        ? "a mapping"
-        : `${/^[aeiou]/.test(issue.expected) ? "an" : "a"} ${issue.expected === "int" ? "integer" : issue.expected}`;
-    case "too_small":
-      return `${issue.inclusive === false ? "more than" : "at least"} ${issue.minimum}${issue.origin === "string" ? " character" : ""}`;
-    case "too_big":
-      return `${issue.inclusive === false ? "less than" : "at most"} ${issue.maximum}`;
-    case "invalid_value":
-      return issue.values.map((value) => JSON.stringify(value)).join(", ");
-    case "invalid_union":
-      return unionMembers(issue);
-    default:
-      return issue.message;
+  if (issue.code === "invalid_type") return typeName(issue.expected);
+  if (issue.code === "too_small") {
+    const unit = issue.origin === "string" ? " character" : "";
+    return `${issue.inclusive === false ? "more than" : "at least"} ${issue.minimum}${unit}`;
   }
+  if (issue.code === "too_big")
+    return `${issue.inclusive === false ? "less than" : "at most"} ${issue.maximum}`;
+  if (issue.code === "invalid_value")
+    return issue.values.map((value) => JSON.stringify(value)).join(", ");
+  return issue.code === "invalid_union" ? unionMembers(issue) : issue.message;
+}
+
+function typeName(expected: string): string {
+  if (expected === "record" || expected === "object") return "a mapping";
+  return expected === "int" ? "an integer" : `a ${expected}`;
 }
 
 function unionMembers(issue: z.core.$ZodIssueInvalidUnion): string {

@@ -70,6 +70,15 @@ it("P2 fails only the call whose argument or result cannot be cloned", async () 
   expect(answers).toEqual(["a", refused, refused, "b"]);
 });
 
+it("P3 a message that arrives broken, on either side, ends the lane", async () => {
+  await new Promise<void>((resolve) => {
+    lane(resolve).port1.emit("messageerror", new Error("broken request"));
+  });
+  await new Promise<void>((resolve) => {
+    lane(resolve).port2.emit("messageerror", new Error("broken answer"));
+  });
+});
+
 it("P1 tells when the other side is gone", async () => {
   await new Promise<void>((resolve) => {
     lane(resolve).port2.close();

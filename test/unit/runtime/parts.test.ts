@@ -60,6 +60,8 @@ describe("logs", () => {
     expect(tail.lines()).toEqual(["a", "bc", "d"]);
     for (let index = 0; index < 30; index++) tail.push(`line ${index}`);
     expect([tail.lines().length, tail.lines()[0]]).toEqual([20, "line 10"]);
+    splitter.write("x".repeat(70_000));
+    expect(tail.lines().at(-1)).toBe("x".repeat(2000));
   });
 });
 
