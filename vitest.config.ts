@@ -8,7 +8,12 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: "unit", include: ["test/unit/**/*.test.ts"], pool: "forks" },
+        test: {
+          name: "unit",
+          include: ["test/unit/**/*.test.ts"],
+          pool: "forks",
+          testTimeout: 30_000,
+        },
       },
       {
         extends: true,
