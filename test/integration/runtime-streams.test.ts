@@ -102,10 +102,10 @@ describe("streams", () => {
   });
 
   it("names a method that streams nothing", async () => {
-    const stream = (ref.stream as unknown as Record<string, () => AsyncIterable<number>>)[
-      "notAStream"
-    ];
-    await expect(collect(stream?.() ?? [])).rejects.toThrow(/notAStream: a stream needs .*number/);
+    const streams = ref.stream as unknown as { notAStream(): AsyncIterable<number> };
+    await expect(collect(streams.notAStream())).rejects.toThrow(
+      /notAStream: a stream needs .*number/,
+    );
   });
 
   it("S6 R1 the actor's death errors the loop after the items that had come", async () => {
