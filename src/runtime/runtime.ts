@@ -153,7 +153,7 @@ export class Runtime implements AsyncDisposable {
     return settleTask(request, await this.#parts.tasks.run(request, options.timeoutMs)) as T;
   }
 
-  /** All actors, the last 10 000 dead included, in the order they were spawned. */
+  /** All actors, the last 1000 dead included, in the order they were spawned. */
   list(): ActorStatus[] {
     return this.#supervisor.actors.list();
   }
