@@ -18,7 +18,7 @@ const seed = Number(process.env["CORRAL_SEED"] ?? Date.now() % 1_000_000);
 const random = seededRandom(seed);
 /** Every step of the start and of a rollout, or some of them. */
 const STEPS = Array.from({ length: 24 }, (_, index) => index + 1);
-const KILL_STEPS = EVERY_STEP ? STEPS : STEPS.filter(() => random() < 0.15);
+const KILL_STEPS = EVERY_STEP ? STEPS : STEPS.filter(() => random() < 0.08);
 const STATES = ["started", "finished", "handed_off", "accepted"] as const;
 
 let folder: string;
@@ -81,7 +81,7 @@ describe.runIf(process.platform === "linux")("kill -9 of a run", () => {
   test(`${KILLS} times: no acknowledged call is lost, no row is lost or doubled, nothing is left`, {
     timeout: 60_000 + KILLS * 30_000,
   }, async () => {
-    await soak(functionRun(folder, { tasks: 16, concurrency: 4 }), KILLS);
+    await soak(functionRun(folder, { tasks: 12, concurrency: 4 }), KILLS);
   });
 
   test.each(["rollout-consumer", "capture-store"])(
