@@ -3,10 +3,12 @@
  *
  * B1. A build never throws: what cannot be built is a masked build with an error.
  * B2. Masked = error, unresolved retry, roots ≠ 1, chains ≠ 1, an UNRESOLVED boundary in the chain, incomplete, a
- *     final answer outside the chain, or a reason of the caller. Each is named in `mask_reasons`.
+ *     final answer outside the chain, an auxiliary chain, or a reason of the caller. Each is named in `mask_reasons`.
  * B3. The build does not depend on the order of the entries.
  * B4. `created_at` chooses only which chain a masked build shows: earliest root, then smallest call id.
  * B5. A terminal chooses the chain that is shown and may mask; it never unmasks.
+ * B6. A chain that ends in an auxiliary call is masked unless that call gave the final answer: when the task's own
+ *     calls failed, what is left must not earn the task's reward.
  */
 import { type CallGraph, type CallNode, chainOf, compareIds, linkCalls } from "./call-graph.js";
 import { chainMetrics, type MaskReason, type TokenCaptureMetrics } from "./metrics.js";
@@ -54,7 +56,11 @@ export function buildTrajectory(
   const inChain = chain.some((node) => node.entry.model_call_id === attribution.call_id);
   if (inChain) attribution.chain = "delivered";
   const delivered = chain.map((node) => node.entry);
-  const reasons = [...chainReasons(graph, chain), ...callerReasons(options)];
+  const reasons = [
+    ...chainReasons(graph, chain),
+    ...auxiliaryReasons(delivered, attribution.call_id),
+    ...callerReasons(options),
+  ];
   if (attribution.call_id !== null && !inChain) {
     reasons.push({ code: "TERMINAL_NOT_DELIVERED", detail: attribution.call_id });
   }
@@ -138,6 +144,17 @@ function chainReasons(graph: CallGraph, chain: readonly CallNode[]): MaskReason[
     reasons.push({ code: "UNRESOLVED_PARENT", detail: `${entry.model_call_id}: ${boundary}` });
   }
   return reasons;
+}
+
+/** What a harness asks for beside its task. */
+const AUXILIARY_PURPOSES = new Set(["title", "subagent", "compaction"]);
+
+/** B6. */
+function auxiliaryReasons(chain: readonly TokenEntry[], answerId: string | null): MaskReason[] {
+  const last = chain.at(-1);
+  if (last?.purpose === undefined || !AUXILIARY_PURPOSES.has(last.purpose)) return [];
+  if (last.model_call_id === answerId) return [];
+  return [{ code: "AUXILIARY_CHAIN", detail: `${last.model_call_id}: ${last.purpose}` }];
 }
 
 function callerReasons(options: BuildOptions): MaskReason[] {

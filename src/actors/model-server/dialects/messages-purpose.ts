@@ -17,8 +17,9 @@ export function callPurpose(
   return request.tools?.length === 0 && "output_config" in request ? "title" : "main";
 }
 
+/** The instruction is a block of the newest user message, which system messages may follow. */
 function endsWithCompaction(request: MessagesBody): boolean {
-  const last = request.messages.at(-1);
+  const last = request.messages.findLast((message) => message.role !== "system");
   if (last?.role !== "user") return false;
   const block = typeof last.content === "string" ? last.content : last.content.at(-1)?.["text"];
   return typeof block === "string" && block.includes(COMPACTION_INSTRUCTION);
