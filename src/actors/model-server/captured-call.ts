@@ -79,7 +79,15 @@ export async function runModelCall(
       vocabularySize: services.renderer.vocabularySize,
     }),
   );
+  if (recorder !== null && rollout !== undefined) watchDelivery(rollout, callId, signal);
   return reply;
+}
+
+/** From its record on, only a client that goes away, or seal, aborts a call: then its answer may not have arrived. */
+function watchDelivery(rollout: Rollout, callId: string, signal: AbortSignal): void {
+  const undelivered = () => rollout.countUndelivered(callId);
+  if (signal.aborted) undelivered();
+  else signal.addEventListener("abort", undelivered, { once: true });
 }
 
 function abortedByClient(): RequestError {

@@ -1,14 +1,17 @@
 /** A model call as every dialect means it. */
-import type { Conversation, SamplingParameters, ServedToolCall } from "../../capture/index.js";
-
-/** What a call is for, as far as it shows. */
-export type CallPurpose = "main" | "title" | "subagent" | "compaction";
+import type {
+  CallPurpose,
+  Conversation,
+  SamplingParameters,
+  ServedToolCall,
+} from "../../capture/index.js";
 
 export interface ModelRequest {
   readonly conversation: Conversation;
   readonly stream: boolean;
   /** As the harness asked; the pin decides. */
   readonly sampling: SamplingParameters;
+  /** As far as the request shows it. */
   readonly purpose: CallPurpose;
 }
 

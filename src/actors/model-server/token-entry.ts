@@ -51,6 +51,7 @@ export function tokenEntry(call: FinishedCall): TokenEntry {
     ...(prompt.reason === undefined ? {} : { parent_resolution_reason: prompt.reason }),
     cum_len: prompt.ids.length + generation.tokenIds.length,
     purpose: request.purpose,
+    tools_offered: conversation.tools.length,
     served_message_id: reply.messageId,
     served_tool_call_ids: reply.toolCalls.map((toolCall) => toolCall.id),
     context_digest: contextDigest(conversation, conversation.messages.length),

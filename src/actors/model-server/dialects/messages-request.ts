@@ -11,7 +11,7 @@ import type { ModelRequest } from "../model-request.js";
 import { RequestError } from "../request-error.js";
 import { contentText, MessagesBody } from "./messages-body.js";
 import { conversationMessages } from "./messages-history.js";
-import { callPurpose } from "./messages-purpose.js";
+import { messagesPurpose } from "./messages-purpose.js";
 
 const BILLING_LINE = /^x-anthropic-billing-header:[^\n]*(?:\n|$)/;
 
@@ -34,7 +34,7 @@ export function parseMessagesRequest(body: unknown, headers: IncomingHttpHeaders
     },
     stream: request.stream ?? false,
     sampling: requestedSampling(request),
-    purpose: callPurpose(request, rawSystem, headers),
+    purpose: messagesPurpose(request, rawSystem, headers),
   };
 }
 
