@@ -33,7 +33,7 @@ export {
   type TokenCaptureStoreOptions,
 } from "./store.js";
 export * from "./store-protocol.js";
-export { StoreSink } from "./store-sink.js";
+export { StoreSink, type StoreSinkOptions } from "./store-sink.js";
 export type { Terminal } from "./terminal.js";
 export { checkGeneration, type TokenLimits } from "./token-arrays.js";
 export { isTrainable } from "./trainable.js";

@@ -29,11 +29,20 @@ export function checkGeneration(
   return { tokenIds: ids, logProbs: checkLogProbs("generation_log_probs", logProbs, ids.length) };
 }
 
-/** int32[n] of an array or typed array of token ids. @throws RECORD_INVALID */
-export function checkTokenIds(field: string, values: unknown, limits: TokenLimits): Int32Array {
+/**
+ * int32[n] of an array or typed array of token ids.
+ * @param from index of the first id that was not checked before.
+ * @throws RECORD_INVALID
+ */
+export function checkTokenIds(
+  field: string,
+  values: unknown,
+  limits: TokenLimits,
+  from = 0,
+): Int32Array {
   const numbers = arrayOf(field, values);
   const limit = limits.vocabularySize ?? MAX_INT32_EXCLUSIVE;
-  for (let i = 0; i < numbers.length; i += 1) {
+  for (let i = from; i < numbers.length; i += 1) {
     const id = numbers[i];
     if (typeof id !== "number" || !Number.isInteger(id) || id < 0 || id >= limit) {
       throw refused(field, i, id, `an integer in [0, ${limit})`);

@@ -35,7 +35,8 @@ export async function openCapture(descriptor: CaptureDescriptor): Promise<Captur
     const sink = new StoreSink({ write: (operation) => call.write(operation) });
     const lineage: TokenLineage = {
       candidates: (rolloutId, key) => call.candidates(rolloutId, key),
-      cumulativeIds: (rolloutId, modelCallId) => call.cumulativeIds(rolloutId, modelCallId),
+      cumulativeIds: async (rolloutId, modelCallId) =>
+        sink.recentIds(rolloutId, modelCallId) ?? call.cumulativeIds(rolloutId, modelCallId),
     };
     return { sink, lineage, close: () => sink.close() };
   }
