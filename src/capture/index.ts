@@ -32,6 +32,7 @@ export {
   TokenCaptureStore,
   type TokenCaptureStoreOptions,
 } from "./store.js";
+export { BatchedWriter, type BatchWriter } from "./store-batch.js";
 export * from "./store-protocol.js";
 export { StoreSink, type StoreSinkOptions } from "./store-sink.js";
 export type { Terminal } from "./terminal.js";

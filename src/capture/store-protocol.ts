@@ -26,6 +26,9 @@ export type StoreAnswer =
   /** The row's base is not stored: the record must be sent whole. Nothing was written. */
   | { readonly answer: "rebase" };
 
+/** What became of an operation that was sent together with others. */
+export type StoreOutcome = StoreAnswer | { readonly answer: "failed"; readonly error: unknown };
+
 /**
  * The seam between workers that encode and the thread that commits.
  * Contract: durable before it resolves; rejects only when the writer or its disk failed.

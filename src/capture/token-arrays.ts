@@ -72,6 +72,25 @@ export function checkLogProbs(field: string, values: unknown, length: number): F
     : Float64Array.from(numbers as ArrayLike<number>);
 }
 
+/**
+ * Remembers which ids were checked, so that the prompts of a chain, views on one buffer, are checked once in all.
+ * Contract: nobody writes to the arrays in the meantime.
+ */
+export class CheckedTokens {
+  readonly #lengths = new Map<ArrayBufferLike, number>();
+
+  /** How many leading ids of the array were noted; of anything but a view from its buffer's start, none. */
+  lengthIn(values: unknown): number {
+    if (!(values instanceof Int32Array) || values.byteOffset !== 0) return 0;
+    return Math.min(values.length, this.#lengths.get(values.buffer) ?? 0);
+  }
+
+  note(values: Int32Array): void {
+    if (values.byteOffset !== 0) return;
+    this.#lengths.set(values.buffer, Math.max(values.length, this.lengthIn(values)));
+  }
+}
+
 function arrayOf(field: string, values: unknown): ArrayLike<unknown> {
   if (Array.isArray(values)) return values;
   if (ArrayBuffer.isView(values) && !(values instanceof DataView)) {

@@ -1,13 +1,19 @@
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, test } from "vitest";
-import { StoreSink, TokenCaptureStore } from "../../../src/capture/index.js";
+import {
+  BatchedWriter,
+  type StoreOperation,
+  type StoreOutcome,
+  StoreSink,
+  TokenCaptureStore,
+} from "../../../src/capture/index.js";
 import { GroupCommit } from "../../../src/capture/store-commit.js";
 import { ByteGate } from "../../../src/capture/store-gate.js";
 import { codeOf, entryOf, temporaryDirectory, temporaryStore } from "../../support/capture.js";
 
 /** A database whose transactions are noted. */
-function database(afterCommit = () => undefined as void) {
+function database(afterCommit: () => void = () => undefined) {
   const statements: string[] = [];
   const path = join(temporaryDirectory(), "x.db");
   const connection = new Database(path, { verbose: (sql) => statements.push(String(sql)) });
@@ -143,3 +149,38 @@ describe("pacing", () => {
 async function turns(): Promise<void> {
   for (let i = 0; i < 3; i += 1) await new Promise((resolve) => setImmediate(resolve));
 }
+
+describe("a batched writer", () => {
+  const mark = (rolloutId: string): StoreOperation => ({ kind: "mark", rolloutId });
+
+  test("B1 B2 what one turn brings goes as one message; one that fails fails alone", async () => {
+    const sent: string[][] = [];
+    const writer = new BatchedWriter({
+      writeAll: async (operations) => {
+        sent.push(
+          operations.map((operation) => ("rolloutId" in operation ? operation.rolloutId : "")),
+        );
+        return operations.map(
+          (_, index): StoreOutcome =>
+            index === 1
+              ? { answer: "failed", error: new Error("full") }
+              : { answer: "ok", epoch: index },
+        );
+      },
+    });
+    const settled = await Promise.allSettled(["a", "b", "c"].map((id) => writer.write(mark(id))));
+    expect(sent).toEqual([["a", "b", "c"]]);
+    expect(settled).toMatchObject([
+      { value: { epoch: 0 } },
+      { reason: { message: "full" } },
+      { value: { epoch: 2 } },
+    ]);
+  });
+
+  test("B2 a message that fails or leaves something unanswered rejects, it never hangs", async () => {
+    const dead = new BatchedWriter({ writeAll: () => Promise.reject(new Error("died")) });
+    await expect(Promise.all([dead.write(mark("a"))])).rejects.toThrow("died");
+    const forgetful = new BatchedWriter({ writeAll: async () => [] });
+    await expect(forgetful.write(mark("a"))).rejects.toThrow("unanswered");
+  });
+});
