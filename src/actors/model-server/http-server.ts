@@ -7,8 +7,10 @@
  * S2. An unknown POST under the training prefix marks the rollout incomplete: it may have been a model call.
  */
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { chatDialect } from "./dialects/chat.js";
 import type { Dialect } from "./dialects/dialect.js";
 import { messagesDialect } from "./dialects/messages.js";
+import { responsesDialect } from "./dialects/responses.js";
 import { asRequestError, RequestError } from "./request-error.js";
 import { parseRolloutPath, type RolloutPath } from "./rollout-path.js";
 
@@ -28,20 +30,27 @@ export interface Exchange {
   readonly reply: FastifyReply;
 }
 
-const DIALECTS: ReadonlyMap<string, Dialect> = new Map([["/v1/messages", messagesDialect]]);
+const DIALECTS: ReadonlyMap<string, Dialect> = new Map([
+  ["/v1/messages", messagesDialect],
+  ["/v1/chat/completions", chatDialect],
+  ["/v1/responses", responsesDialect],
+]);
 
 export function buildHttpServer(operations: HttpOperations, maxBodyBytes: number): FastifyInstance {
   const app = Fastify({
     bodyLimit: maxBodyBytes,
     exposeHeadRoutes: false,
     forceCloseConnections: true,
-    frameworkErrors: (error, _request, reply) => {
-      void sendError(reply as FastifyReply, new RequestError(400, error.message));
+    frameworkErrors: (error, request, reply) => {
+      const refusal = new RequestError(400, error.message);
+      void sendError(request as FastifyRequest, reply as FastifyReply, refusal);
     },
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
-  app.setErrorHandler((error, _request, reply) => sendError(reply, refusalOf(error, maxBodyBytes)));
+  app.setErrorHandler((error, request, reply) =>
+    sendError(request, reply, refusalOf(error, maxBodyBytes)),
+  );
   app.all("/*", (request, reply) => route(operations, { request, reply }));
   return app;
 }
@@ -97,7 +106,19 @@ function refusalOf(error: unknown, maxBodyBytes: number): RequestError {
   return asRequestError(error);
 }
 
-function sendError(reply: FastifyReply, error: RequestError): FastifyReply {
+function sendError(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: RequestError,
+): FastifyReply {
+  const dialect = errorDialect(request.raw.url ?? "");
   if (error.retryAfterS !== undefined) void reply.header("retry-after", String(error.retryAfterS));
-  return reply.code(error.status).send(messagesDialect.errorBody(error)); // S1
+  return reply.code(dialect.errorStatus(error)).send(dialect.errorBody(error)); // S1
+}
+
+/** By the end of the path: a refusal may be for what stands before it. */
+function errorDialect(target: string): Dialect {
+  const path = target.split(/[?#]/, 1)[0] ?? "";
+  for (const [end, dialect] of DIALECTS) if (path.endsWith(end)) return dialect;
+  return messagesDialect;
 }
