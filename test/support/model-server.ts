@@ -1,5 +1,6 @@
 /** Model servers, engines and sinks for tests. */
 import { readdirSync, readFileSync } from "node:fs";
+import { gunzipSync } from "node:zlib";
 import { onTestFinished } from "vitest";
 import type { CaptureClient } from "../../src/actors/model-server/capture-client.js";
 import type {
@@ -190,13 +191,13 @@ interface RecordedBody {
 /** Recorded requests of real harnesses, by file name without its ending. */
 export function recordedRequests(
   prefix: string,
-): { name: string; headers: Record<string, string>; body: RecordedBody }[] {
+): { name: string; path: string; headers: Record<string, string>; body: RecordedBody }[] {
   const dir = new URL("../fixtures/requests/", import.meta.url);
   return readdirSync(dir)
     .filter((file) => file.startsWith(prefix))
     .sort()
     .map((file) => ({
-      name: file.replace(/\.json$/, ""),
-      ...JSON.parse(readFileSync(new URL(file, dir), "utf8")),
+      name: file.replace(/\.json\.gz$/, ""),
+      ...JSON.parse(gunzipSync(readFileSync(new URL(file, dir))).toString("utf8")),
     }));
 }

@@ -7,8 +7,10 @@
  * S2. An unknown POST under the training prefix marks the rollout incomplete: it may have been a model call.
  */
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { chatDialect } from "./dialects/chat.js";
 import type { Dialect } from "./dialects/dialect.js";
 import { messagesDialect } from "./dialects/messages.js";
+import { responsesDialect } from "./dialects/responses.js";
 import { asRequestError, RequestError } from "./request-error.js";
 import { parseRolloutPath, type RolloutPath } from "./rollout-path.js";
 
@@ -28,7 +30,11 @@ export interface Exchange {
   readonly reply: FastifyReply;
 }
 
-const DIALECTS: ReadonlyMap<string, Dialect> = new Map([["/v1/messages", messagesDialect]]);
+const DIALECTS: ReadonlyMap<string, Dialect> = new Map([
+  ["/v1/messages", messagesDialect],
+  ["/v1/chat/completions", chatDialect],
+  ["/v1/responses", responsesDialect],
+]);
 const COUNT_TOKENS = "/v1/messages/count_tokens";
 
 export function buildHttpServer(operations: HttpOperations, maxBodyBytes: number): FastifyInstance {
@@ -40,12 +46,14 @@ export function buildHttpServer(operations: HttpOperations, maxBodyBytes: number
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
-  app.setErrorHandler((error, _request, reply) => sendError(reply, refusalOf(error, maxBodyBytes)));
+  app.setErrorHandler((error, request, reply) =>
+    sendError(request, reply, refusalOf(error, maxBodyBytes)),
+  );
   // Before the body is read: a POST that is refused for its body is a POST all the same (S2).
   app.addHook("onRequest", async (request, reply) => checkPost(operations, { request, reply }));
   app.all("/", (request, reply) => route(operations, { request, reply }));
   app.setNotFoundHandler((request, reply) =>
-    sendError(reply, notFound(request.method, parseRolloutPath(request.originalUrl).path)),
+    sendError(request, reply, notFound(request.method, parseRolloutPath(request.originalUrl).path)),
   );
   return app;
 }
@@ -109,7 +117,19 @@ function refusalOf(error: unknown, maxBodyBytes: number): RequestError {
   return asRequestError(error);
 }
 
-function sendError(reply: FastifyReply, error: RequestError): FastifyReply {
+function sendError(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: RequestError,
+): FastifyReply {
+  const dialect = errorDialect(request.originalUrl);
   if (error.retryAfterS !== undefined) void reply.header("retry-after", String(error.retryAfterS));
-  return reply.code(error.status).send(messagesDialect.errorBody(error)); // S1
+  return reply.code(dialect.errorStatus(error)).send(dialect.errorBody(error)); // S1
+}
+
+/** By the end of the path: a refusal may be for what stands before it. */
+function errorDialect(target: string): Dialect {
+  const path = target.split(/[?#]/, 1)[0] ?? "";
+  for (const [end, dialect] of DIALECTS) if (path.endsWith(end)) return dialect;
+  return messagesDialect;
 }

@@ -62,9 +62,11 @@ export function tokenEntry(call: FinishedCall): TokenEntry {
   };
 }
 
-/** The answer as Responses items: a message when there is text, then each tool call. */
+/** The answer as Responses items: reasoning, a message when there is text, then each tool call. */
 function outputItems(reply: ServedReply): OutputItem[] {
   const items: OutputItem[] = [];
+  if (reply.reasoning !== "")
+    items.push({ type: "reasoning", summary: [{ type: "summary_text", text: reply.reasoning }] });
   if (reply.text !== "")
     items.push({
       type: "message",
