@@ -12,8 +12,11 @@ export interface RolloutSealer {
 
 export interface RolloutConsumerOptions {
   readonly journalPath: string;
-  /** The JSONL of rows; made when it is not there, continued when it is. */
-  readonly outPath: string;
+  /**
+   * The JSONL of rows; made when it is not there, continued when it is. Without it rows go to a trainer in the caller's
+   * thread, which accepts or rejects them.
+   */
+  readonly outPath?: string;
   /** Where the records are; without it no row is rebuilt. */
   readonly store?: ActorRef<Pick<TokenSource, "freeze" | "drop">>;
   /** Every model server of the run. */
@@ -29,7 +32,7 @@ const isRef = (value: unknown): boolean =>
 
 const Options = z.strictObject({
   journalPath: z.string().min(1),
-  outPath: z.string().min(1),
+  outPath: z.string().min(1).optional(),
   store: z.custom(isRef, "must be an actor reference").optional(),
   servers: z.array(z.custom(isRef, "must be an actor reference")),
   rebuildResponse: z.boolean(),
