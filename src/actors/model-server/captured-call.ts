@@ -15,6 +15,7 @@ import { untilAborted, withDeadline } from "./clock.js";
 import type { TokenEngine, TokenGeneration } from "./engines/engine.js";
 import type { ModelRequest, ReplyHead, ServedReply } from "./model-request.js";
 import type { SamplingOverrides } from "./options.js";
+import type { PolicyVersions } from "./policy-versions.js";
 import { continuedPrompt, type Prompt } from "./prompt.js";
 import type { Renderer } from "./renderers/renderer.js";
 import { RequestError } from "./request-error.js";
@@ -30,6 +31,7 @@ export interface CallServices extends Omit<RecorderServices, "sink"> {
   readonly capture: CaptureClient | null;
   readonly samplingOverrides: SamplingOverrides;
   readonly runSeed: number;
+  readonly versions: PolicyVersions;
 }
 
 export interface CallScope {
@@ -63,7 +65,9 @@ export async function runModelCall(
   await recorder?.begin();
   const seed = callSeed(services.runSeed, rollout?.id, callId);
   const sampling = pinSampling(request.sampling, services.samplingOverrides, seed);
+  const versionsOf = services.versions.track();
   const generation = await generate(services, prompt, sampling, signal, recorder);
+  const versions = versionsOf();
   const reply = await replyOf(services, request, callId, prompt, generation, recorder);
   // K1, K2
   await recorder?.record((rolloutId) =>
@@ -74,6 +78,7 @@ export async function runModelCall(
       prompt,
       sampling,
       generation,
+      versions,
       reply,
       createdAtMs: services.clock.nowMs(),
       vocabularySize: services.renderer.vocabularySize,

@@ -69,4 +69,5 @@ export const JournalRecord = z.discriminatedUnion("state", [
     reason: z.string(),
   }),
   z.strictObject({ state: z.literal("pass"), ...Pass.shape }),
+  z.strictObject({ state: z.literal("pass_left"), pass: Pass.shape.pass }),
 ]);

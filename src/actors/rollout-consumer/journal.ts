@@ -48,6 +48,10 @@ export class JournalHistory {
       this.passes.begin({ pass, digest, slots });
       return;
     }
+    if (record.state === "pass_left") {
+      this.passes.leave(record.pass);
+      return;
+    }
     const slot = record.state === "finished" ? record.finished.slot : record.slot;
     const key = slotKey(slot);
     switch (record.state) {
@@ -109,6 +113,10 @@ export class Journal {
 
   async pass(pass: Pass): Promise<void> {
     await this.#writer.append({ state: "pass", ...pass });
+  }
+
+  async passLeft(pass: number): Promise<void> {
+    await this.#writer.append({ state: "pass_left", pass });
   }
 
   async started(slot: RolloutSlot, attempt: number, rolloutId: string): Promise<void> {

@@ -3,6 +3,7 @@ import type { TokenSource } from "../../capture/index.js";
 import type { ActorRef } from "../../runtime/index.js";
 import type { RolloutLedger } from "../rollout.js";
 import { RolloutConsumerError } from "./errors.js";
+import type { PolicyName } from "./row.js";
 
 /** A model server as the consumer needs it. */
 export interface RolloutSealer {
@@ -24,7 +25,7 @@ export interface RolloutConsumerOptions {
   /** False: rows keep id and text, and nothing is frozen or dropped. */
   readonly rebuildResponse: boolean;
   /** Named in every row, so that a row can be scored again. */
-  readonly policy?: { readonly kind: string; readonly checkpoint_digest?: string };
+  readonly policy?: PolicyName;
 }
 
 const isRef = (value: unknown): boolean =>

@@ -36,6 +36,11 @@ export class PassBook {
     if (this.#open.size > MAX_OPEN_PASSES && oldest !== undefined) this.#open.delete(oldest); // B2
   }
 
+  /** Nobody will go on with it. */
+  leave(pass: number): void {
+    this.#open.delete(pass);
+  }
+
   settle(slot: RolloutSlot): void {
     const entry = this.#open.get(slot.pass);
     if (entry === undefined) return;

@@ -22,7 +22,7 @@ import { JsonlWriter } from "./jsonl-writer.js";
 import type { RolloutSealer } from "./options.js";
 import type { OpenPass, PassBook } from "./pass-book.js";
 import { type DeliveryReport, deliveredReport, undeliveredReport } from "./report.js";
-import { type DeliveredRow, readDeliveredRow, textRow } from "./row.js";
+import { type DeliveredRow, type PolicyName, policyOf, readDeliveredRow, textRow } from "./row.js";
 import { TrainerHandOff } from "./trainer-hand-off.js";
 
 /** What a consumer works with. */
@@ -31,7 +31,7 @@ export interface RolloutConsumerParts extends EvidenceParts {
   /** Undefined: rows go to a trainer. */
   readonly outPath?: string;
   readonly servers: readonly RolloutSealer[];
-  readonly policy?: { readonly kind: string; readonly checkpoint_digest?: string };
+  readonly policy?: PolicyName;
 }
 
 /** What an earlier run left. */
@@ -41,7 +41,7 @@ export interface Recovery {
   readonly attempts: readonly SlotAttempt[];
   readonly redelivered: readonly DeliveryReport[];
   /** Finished rollouts that wait for a trainer: `redeliver` gives their rows. */
-  readonly pending: readonly { readonly slot: RolloutSlot; readonly rolloutId: string }[];
+  readonly pending: readonly Pick<FinishedRollout, "slot" | "rolloutId" | "task">[];
   /** Passes of a trainer that can be gone on with. */
   readonly passes: readonly OpenPass[];
   /** The highest pass number given out. */
@@ -57,6 +57,8 @@ export class RolloutConsumer {
   /** Null when rows go to a trainer. */
   readonly #out: JsonlWriter | null;
   readonly #rows: Map<string, DeliveredRow>;
+  /** Policy version → digest of its weights. */
+  readonly #digests = new Map<number, string>();
   /** Slot → its delivery on the way. */
   readonly #deliveries = new Map<string, Promise<unknown>>();
 
@@ -127,10 +129,19 @@ export class RolloutConsumer {
       delivered: [...this.#rows.values()].map((row) => row.slot),
       attempts: [...attempts.values()],
       redelivered,
-      pending: waiting.map(({ finished: { slot, rolloutId } }) => ({ slot, rolloutId })),
+      pending: waiting.map(({ finished: { slot, rolloutId, task } }) => ({
+        slot,
+        rolloutId,
+        task,
+      })),
       passes: passes.open(),
       lastPass: passes.last,
     };
+  }
+
+  /** Rows of calls that this version sampled name these weights. */
+  policyUpdated(version: number, digest: string): void {
+    this.#digests.set(version, digest);
   }
 
   /** Journals that a pass of a trainer begins; its number is the next. @throws APPEND_FAILED when that is not durable. */
@@ -139,6 +150,12 @@ export class RolloutConsumer {
     this.#passes.begin(pass);
     await this.#journal.pass(pass);
     return pass.pass;
+  }
+
+  /** Journals that the trainer does not go on with a pass: what is finished of it is still delivered. */
+  async leavePass(pass: number): Promise<void> {
+    this.#passes.leave(pass);
+    await this.#journal.passLeft(pass);
   }
 
   /**
@@ -243,8 +260,10 @@ export class RolloutConsumer {
   async #write(rollout: JournaledRollout, reasons: readonly MaskReason[]): Promise<DeliveryReport> {
     const { finished, ledgers } = rollout;
     const { slot, rolloutId } = finished;
-    const row = textRow(finished, this.#parts.policy);
+    const row = textRow(finished);
     const built = await this.#evidence.rebuild(row, rollout, reasons);
+    const policy = policyOf(this.#parts.policy, this.#digests, built?.metrics?.policy_version);
+    if (policy !== undefined) row["_ng_policy"] = policy;
     if (this.#out === null) {
       this.#trainer.hold(slot, rolloutId, built);
       return { ...deliveredReport(finished, row, ledgers, built), row };
