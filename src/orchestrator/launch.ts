@@ -76,6 +76,7 @@ interface RunParts {
 class LaunchedRun implements Run {
   readonly #parts: RunParts;
   #policyVersion = 0;
+  #closed: Promise<void> | undefined;
 
   constructor(parts: RunParts) {
     this.#parts = parts;
@@ -186,7 +187,16 @@ class LaunchedRun implements Run {
     this.#parts.metrics.step(this.#state, values);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
     const { core, metrics, directory } = this.#parts;
     try {
       await core[Symbol.asyncDispose]();

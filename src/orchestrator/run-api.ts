@@ -76,4 +76,6 @@ export interface Run extends AsyncDisposable {
   stats(): RunStats;
   /** Ends a step: its counts and what the trainer adds go to metrics.jsonl and `/metrics`. */
   report(values?: Readonly<Record<string, number>>): void;
+  /** What `await using` does at the end (N3), for programs without it. Idempotent. */
+  close(): Promise<void>;
 }
