@@ -216,7 +216,7 @@ function readLines(file: string): unknown[] {
 
 function deliveredIds(row: Row | undefined): Set<string> {
   const calls = row?.response.output.flatMap((item) => item._ng_model_call?.model_call_id ?? []);
-  return new Set(calls?.map(servedMessageId));
+  return new Set(calls?.map((callId) => servedMessageId(callId, "msg_")));
 }
 
 /** A retired rollout holds nothing any more. */
