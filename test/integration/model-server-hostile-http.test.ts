@@ -242,6 +242,24 @@ describe("connections", () => {
     expect(await finish()).toMatchObject({ masked: true, calls: 2 });
   });
 
+  test.each([0, 1])(
+    "of one body sent twice at once, the answer %i that is continued is the chain",
+    async (kept) => {
+      const engine = new ScriptedEngine(["one<|im_end|>", "two<|im_end|>", "end<|im_end|>"]);
+      const { call, finish } = await openRollout(engine);
+      const twice = await Promise.all([call(HI), call(HI)]);
+      const answers = await Promise.all(twice.map((response) => response.json()));
+      const { content } = answers[kept] as { content: object[] };
+      const messages = [
+        { role: "user", content: "hi" },
+        { role: "assistant", content },
+        { role: "user", content: "go on" },
+      ];
+      expect((await call(userRequest("", { messages }))).status).toBe(200);
+      expect(await finish()).toMatchObject({ masked: false, calls: 3 });
+    },
+  );
+
   test("a client that never reads holds up neither seal nor others", async () => {
     const long = `${"word ".repeat(40_000)}<|im_end|>`;
     const { url, raw, call, server } = await openRollout(new ScriptedEngine([long, long, long]));
