@@ -243,20 +243,23 @@ describe("connections", () => {
   });
 
   test.each([0, 1])(
-    "of one body sent twice at once, the answer %i that is continued is the chain",
+    "of one call sent twice at once, answer %i that is continued is the chain",
     async (kept) => {
-      const engine = new ScriptedEngine(["one<|im_end|>", "two<|im_end|>", "end<|im_end|>"]);
+      const engine = new ScriptedEngine(["hello<|im_end|>", "one<|im_end|>", "two<|im_end|>"]);
       const { call, finish } = await openRollout(engine);
-      const twice = await Promise.all([call(HI), call(HI)]);
-      const answers = await Promise.all(twice.map((response) => response.json()));
-      const { content } = answers[kept] as { content: object[] };
-      const messages = [
-        { role: "user", content: "hi" },
-        { role: "assistant", content },
-        { role: "user", content: "go on" },
-      ];
-      expect((await call(userRequest("", { messages }))).status).toBe(200);
-      expect(await finish()).toMatchObject({ masked: false, calls: 3 });
+      const messages: object[] = [{ role: "user", content: "hi" }];
+      const send = async () => {
+        const response = await call(userRequest("", { messages }));
+        return ((await response.json()) as { content: object[] }).content;
+      };
+      messages.push(
+        { role: "assistant", content: await send() },
+        { role: "user", content: "more" },
+      );
+      const twice = await Promise.all([send(), send()]);
+      messages.push({ role: "assistant", content: twice[kept] }, { role: "user", content: "end" });
+      await send();
+      expect(await finish()).toMatchObject({ masked: false, calls: 4 });
     },
   );
 
