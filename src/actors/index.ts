@@ -25,6 +25,9 @@ export {
 } from "./model-server/options.js";
 export { rolloutKey } from "./model-server/rollout-key.js";
 export type { RolloutOpening } from "./model-server/rollouts.js";
+export type { PolicyTrainerOptions } from "./policy-trainer/options.js";
+export { policyTrainer } from "./policy-trainer/policy-trainer.actor.js";
+export type { PolicyTrainer, TrainingStep } from "./policy-trainer/policy-trainer.js";
 export * from "./rollout.js";
 export type { SlotAttempt } from "./rollout-consumer/journal.js";
 export type { RolloutConsumerOptions, RolloutSealer } from "./rollout-consumer/options.js";
