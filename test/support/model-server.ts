@@ -126,10 +126,22 @@ export interface RunningServer {
   base(rolloutId: string): string;
 }
 
+type ServerParts = { engine?: TokenEngine; capture?: CaptureClient | null; clock?: ManualClock };
+
 /** A listening worker, closed when the test ends. */
 export async function startServer(
-  parts: { engine?: TokenEngine; capture?: CaptureClient | null; clock?: ManualClock } = {},
+  parts: ServerParts = {},
   settings: Partial<ModelServerSettings> = {},
+): Promise<RunningServer> {
+  const running = await serverOf(parts, settings);
+  onTestFinished(() => running.server.close());
+  return running;
+}
+
+/** A listening worker that the caller closes. */
+export async function serverOf(
+  parts: ServerParts,
+  settings: Partial<ModelServerSettings>,
 ): Promise<RunningServer> {
   const { engine = new ScriptedEngine(), capture = null, clock } = parts;
   const server = new ModelServer(
@@ -143,7 +155,6 @@ export async function startServer(
     },
   );
   await server.start();
-  onTestFinished(() => server.close());
   const { url } = server.address();
   return { server, url, base: (id) => `${url}/ng-rollout/${id}/training-token-capture` };
 }

@@ -15,6 +15,7 @@ import { untilAborted, withDeadline } from "./clock.js";
 import type { TokenEngine, TokenGeneration } from "./engines/engine.js";
 import type { ModelRequest, ReplyHead, ServedReply } from "./model-request.js";
 import type { SamplingOverrides } from "./options.js";
+import type { PolicyVersions } from "./policy-versions.js";
 import { continuedPrompt, type Prompt } from "./prompt.js";
 import type { Renderer } from "./renderers/renderer.js";
 import { RequestError } from "./request-error.js";
@@ -32,6 +33,7 @@ export interface CallServices extends Omit<RecorderServices, "sink"> {
   readonly capture: CaptureClient | null;
   readonly samplingOverrides: SamplingOverrides;
   readonly runSeed: number;
+  readonly versions: PolicyVersions;
 }
 
 export interface CallScope {
@@ -67,7 +69,9 @@ export async function runModelCall(
   await recorder?.begin();
   const seed = callSeed(services.runSeed, rollout?.id, callId);
   const sampling = pinSampling(request.sampling, services.samplingOverrides, seed);
+  const versionsOf = services.versions.track();
   const sampled = await generate(services, prompt, sampling, signal, recorder);
+  const versions = versionsOf();
   const { generation, reply } = await answerOf(services, request, callId, head, sampled, recorder);
   // K1, K2
   await recorder?.record((rolloutId) =>
@@ -78,12 +82,21 @@ export async function runModelCall(
       prompt,
       sampling,
       generation,
+      versions,
       reply,
       createdAtMs: services.clock.nowMs(),
       vocabularySize: services.renderer.vocabularySize,
     }),
   );
+  if (recorder !== null && rollout !== undefined) watchDelivery(rollout, callId, signal);
   return reply;
+}
+
+/** From its record on, only a client that goes away, or seal, aborts a call: then its answer may not have arrived. */
+function watchDelivery(rollout: Rollout, callId: string, signal: AbortSignal): void {
+  const undelivered = () => rollout.countUndelivered(callId);
+  if (signal.aborted) undelivered();
+  else signal.addEventListener("abort", undelivered, { once: true });
 }
 
 function abortedByClient(): RequestError {

@@ -1,8 +1,10 @@
 /** A model call as every dialect means it. */
-import type { Conversation, SamplingParameters, ServedToolCall } from "../../capture/index.js";
-
-/** What a call is for, as far as it shows. */
-export type CallPurpose = "main" | "title" | "subagent" | "compaction";
+import type {
+  CallPurpose,
+  Conversation,
+  SamplingParameters,
+  ServedToolCall,
+} from "../../capture/index.js";
 
 export interface ModelRequest {
   readonly conversation: Conversation;
@@ -20,6 +22,7 @@ export interface ModelRequest {
   readonly wantsLogprobs: boolean;
   /** How the dialect's ids begin. */
   readonly idPrefixes: { readonly message: string; readonly toolCall: string };
+  /** As far as the request shows it. */
   readonly purpose: CallPurpose;
 }
 

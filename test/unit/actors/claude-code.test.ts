@@ -32,6 +32,7 @@ afterEach(() => {
 describe("the Claude Code profile", () => {
   test("C1 the environment is this and nothing else", () => {
     expect(claudeEnvironment(options, launch, { uid: 65534, gid: 65534 })).toEqual({
+      CLAUDE_CODE_TMPDIR: "/tmp/c/t",
       ANTHROPIC_BASE_URL: "http://127.0.0.1:1/ng-rollout/r",
       ANTHROPIC_API_KEY: "key",
       ANTHROPIC_MODEL: "policy",

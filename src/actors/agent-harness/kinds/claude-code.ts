@@ -66,11 +66,12 @@ export function claudeArguments(options: ClaudeCodeOptions, maxTurns: number): s
 /** With PATH, HOME, TMPDIR and TERM all that the CLI gets. */
 export function claudeEnvironment(
   options: ClaudeCodeOptions,
-  { request }: Pick<HarnessLaunch, "request">,
+  { request, directory }: Pick<HarnessLaunch, "request" | "directory">,
   owner: ProcessOwner | null,
 ): Record<string, string> {
   const root = owner === null && process.getuid?.() === 0;
   return {
+    CLAUDE_CODE_TMPDIR: directory.temp,
     ...(root ? { IS_SANDBOX: "1" } : {}),
     ANTHROPIC_BASE_URL: request.baseUrl,
     ANTHROPIC_API_KEY: request.apiKey,

@@ -65,8 +65,9 @@ export function parseChatRequest(body: unknown, headers: IncomingHttpHeaders): C
   const { temperature, top_p, seed, stop } = request;
   const max_tokens = request.max_completion_tokens ?? request.max_tokens;
   const tools = toolSpecifications(request);
+  const conversation = { model: request.model, tools, ...turnsOf(request.messages) };
   return {
-    conversation: { model: request.model, tools, ...turnsOf(request.messages) },
+    conversation,
     stream: request.stream ?? false,
     includeUsage: request.stream_options?.include_usage ?? false,
     sampling: givenSampling({ temperature, top_p, max_tokens, seed }),
@@ -74,7 +75,7 @@ export function parseChatRequest(body: unknown, headers: IncomingHttpHeaders): C
     callsTools: request.tool_choice !== "none",
     wantsLogprobs: request.logprobs ?? false,
     idPrefixes: { message: "chatcmpl-", toolCall: OPENAI_TOOL_CALL_PREFIX },
-    purpose: openAiPurpose(headers, tools.length),
+    purpose: openAiPurpose(conversation, request.tools?.length ?? 0, headers),
   };
 }
 

@@ -11,7 +11,7 @@ import { givenSampling, type ModelRequest } from "../model-request.js";
 import { checkedBody, contentText } from "./body.js";
 import { MessagesBody } from "./messages-body.js";
 import { conversationMessages } from "./messages-history.js";
-import { callPurpose } from "./messages-purpose.js";
+import { messagesPurpose } from "./messages-purpose.js";
 
 const BILLING_LINE = /^x-anthropic-billing-header:[^\n]*(?:\n|$)/;
 
@@ -33,7 +33,7 @@ export function parseMessagesRequest(body: unknown, headers: IncomingHttpHeaders
     callsTools: request.tool_choice?.type !== "none",
     wantsLogprobs: false,
     idPrefixes: { message: "msg_", toolCall: "toolu_" },
-    purpose: callPurpose(request, rawSystem, headers),
+    purpose: messagesPurpose(request, rawSystem, headers),
   };
 }
 

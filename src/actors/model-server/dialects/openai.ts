@@ -1,9 +1,9 @@
 /** What Chat Completions and Responses share: errors, purposes, ids. */
 import type { IncomingHttpHeaders } from "node:http";
 import { z } from "zod";
-import type { ServedToolCall } from "../../../capture/index.js";
-import type { CallPurpose } from "../model-request.js";
+import type { CallPurpose, Conversation, ServedToolCall } from "../../../capture/index.js";
 import type { RequestError } from "../request-error.js";
+import { callPurpose } from "./call-purpose.js";
 
 export const OPENAI_TOOL_CALL_PREFIX = "call_";
 
@@ -48,11 +48,13 @@ export function idLike(id: string, prefix: string): string {
   return prefix + id.slice(id.indexOf("_") + 1);
 }
 
-/**
- * What opencode makes the call for; other OpenAI clients do not tell. A label for people and delivery modes; it decides
- * nothing trainable.
- */
-export function openAiPurpose(headers: IncomingHttpHeaders, toolCount: number): CallPurpose {
-  if (headers["x-parent-session-id"] !== undefined) return "subagent";
-  return headers["x-session-id"] !== undefined && toolCount === 0 ? "title" : "main";
+/** The purpose of a call, which only the newest turn of the user and the headers tell. */
+export function openAiPurpose(
+  conversation: Conversation,
+  toolCount: number,
+  headers: IncomingHttpHeaders,
+): CallPurpose {
+  const last = conversation.messages.at(-1);
+  const lastUserText = last?.role === "user" ? last.text : "";
+  return callPurpose({ toolCount, systemStart: "", lastUserText, asksTitle: false }, headers);
 }

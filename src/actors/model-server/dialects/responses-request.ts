@@ -62,8 +62,9 @@ export function parseResponsesRequest(
   const asked = checkedBody(ResponsesBody, body);
   const { temperature, top_p, max_output_tokens, seed } = asked;
   const tools = toolSpecifications(asked);
+  const conversation = { model: asked.model, tools, ...turnsOf(asked) };
   return {
-    conversation: { model: asked.model, tools, ...turnsOf(asked) },
+    conversation,
     stream: asked.stream ?? false,
     asked,
     sampling: givenSampling({ temperature, top_p, max_tokens: max_output_tokens, seed }),
@@ -71,7 +72,7 @@ export function parseResponsesRequest(
     callsTools: asked.tool_choice !== "none",
     wantsLogprobs: false,
     idPrefixes: { message: "msg_", toolCall: OPENAI_TOOL_CALL_PREFIX },
-    purpose: openAiPurpose(headers, tools.length),
+    purpose: openAiPurpose(conversation, asked.tools?.length ?? 0, headers),
   };
 }
 

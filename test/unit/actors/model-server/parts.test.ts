@@ -102,7 +102,10 @@ describe("rollouts", () => {
     rollout.countEnded("failed");
     rollout.countEnded("aborted");
     rollout.countCaptureLost();
-    expect(rollout.ledger(2, 1)).toEqual({
+    const before = rollout.ledger(2, 1);
+    rollout.countUndelivered("c1");
+    expect(rollout.ledger(2, 1)).toEqual({ ...before, undeliveredCallIds: ["c1"] });
+    expect(before).toEqual({
       started: 4,
       recordedCallIds: ["c1"],
       failed: 1,
