@@ -12,20 +12,19 @@ import type { TokenLineage } from "../../capture/index.js";
 import { CallRecorder, type RecorderServices } from "./call-recorder.js";
 import type { CaptureClient } from "./capture-client.js";
 import { untilAborted, withDeadline } from "./clock.js";
-import type { TokenEngine, TokenGeneration } from "./engines/engine.js";
+import type { ChatEngine, ChatGeneration } from "./engines/engine.js";
+import { engineErrorCode } from "./engines/engine-error.js";
 import type { ModelRequest, ReplyHead, ServedReply } from "./model-request.js";
 import type { SamplingOverrides } from "./options.js";
-import { continuedPrompt, type Prompt } from "./prompt.js";
-import type { Renderer } from "./renderers/renderer.js";
+import { continuedPrompt, type PreparedPrompt, settledPrompt } from "./prompt.js";
 import { RequestError } from "./request-error.js";
 import type { AdmittedCall, Rollout } from "./rollouts.js";
-import { callSeed, type PinnedSampling, pinSampling } from "./sampling-pin.js";
+import { callSeed, clampToContext, type PinnedSampling, pinSampling } from "./sampling-pin.js";
 import { mintCallId, servedMessageId, servedToolCallId } from "./served-ids.js";
 import { tokenEntry } from "./token-entry.js";
 
 export interface CallServices extends Omit<RecorderServices, "sink"> {
-  readonly engine: TokenEngine;
-  readonly renderer: Renderer;
+  readonly engine: ChatEngine;
   /** Null when capture is off. */
   readonly capture: CaptureClient | null;
   readonly samplingOverrides: SamplingOverrides;
@@ -55,28 +54,33 @@ export async function runModelCall(
       ? new CallRecorder({ ...services, sink: capture.sink }, rollout, callId)
       : null;
   const prompt = await untilAborted(promptOf(services, request, recorder && rollout), signal);
+  const seed = callSeed(services.runSeed, rollout?.id, callId);
+  const sampling = clampToContext(
+    pinSampling(request.sampling, services.samplingOverrides, seed),
+    prompt.ids?.length,
+    services.engine.capabilities.contextTokens,
+  );
   scope.onHead({
     messageId: servedMessageId(callId),
     model: request.conversation.model,
-    inputTokens: prompt.ids.length,
+    // Where only the engine knows the prompt, the count comes with the answer.
+    inputTokens: prompt.ids?.length ?? 0,
   });
   await recorder?.begin();
-  const seed = callSeed(services.runSeed, rollout?.id, callId);
-  const sampling = pinSampling(request.sampling, services.samplingOverrides, seed);
-  const generation = await generate(services, prompt, sampling, signal, recorder);
-  const reply = await replyOf(services, request, callId, prompt, generation, recorder);
+  const generation = await generate(services, request, { prompt, sampling, scope }, recorder);
+  const reply = replyOf(request, callId, prompt, generation);
   // K1, K2
   await recorder?.record((rolloutId) =>
     tokenEntry({
       rolloutId,
       callId,
       request,
-      prompt,
+      prompt: settledPrompt(prompt, generation),
       sampling,
       generation,
       reply,
       createdAtMs: services.clock.nowMs(),
-      vocabularySize: services.renderer.vocabularySize,
+      vocabularySize: services.engine.vocabularySize,
     }),
   );
   return reply;
@@ -95,17 +99,12 @@ export async function promptOf(
   services: CallServices,
   request: ModelRequest,
   rollout: Rollout | null | undefined,
-): Promise<Prompt> {
-  const { renderer } = services;
+): Promise<PreparedPrompt> {
+  const { engine } = services;
+  const { conversation } = request;
   try {
-    if (!rollout)
-      return { ids: await renderer.promptIds(request.conversation), resolution: "ROOT" };
-    return await continuedPrompt(
-      request.conversation,
-      rollout.id,
-      boundedLineage(services),
-      renderer,
-    );
+    if (!rollout) return { ids: (await engine.prompt(conversation)).ids, resolution: "ROOT" };
+    return await continuedPrompt(conversation, rollout.id, boundedLineage(services), engine);
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     throw new RequestError(400, `the request cannot be rendered: ${message}`, { cause: error });
@@ -124,16 +123,22 @@ function boundedLineage({ capture, clock, putTimeoutMs }: CallServices): TokenLi
   };
 }
 
+interface Dispatch {
+  readonly prompt: PreparedPrompt;
+  readonly sampling: PinnedSampling;
+  readonly scope: CallScope;
+}
+
 async function generate(
-  services: CallServices,
-  prompt: Prompt,
-  sampling: PinnedSampling,
-  signal: AbortSignal,
+  { engine, logger }: CallServices,
+  { conversation }: ModelRequest,
+  { prompt, sampling, scope: { rollout, signal } }: Dispatch,
   recorder: CallRecorder | null,
-): Promise<TokenGeneration> {
+): Promise<ChatGeneration> {
+  const affinity = rollout === undefined ? {} : { affinity: rollout.id };
   try {
     return await untilAborted(
-      services.engine.generate({ promptIds: prompt.ids, sampling, signal }),
+      engine.generate({ conversation, prompt, sampling, signal, ...affinity }),
       signal,
     );
   } catch (error) {
@@ -142,45 +147,37 @@ async function generate(
       throw error;
     }
     await recorder?.end("failed");
-    services.logger.error({ error }, "the engine failed");
+    logger.error({ error }, "the engine failed");
     const message = error instanceof Error ? error.message : String(error);
+    // What the engine refused it would refuse again; a harness must not retry it for minutes.
+    if (engineErrorCode(error) === "ENGINE_REFUSED")
+      throw new RequestError(400, `the engine refused the request: ${message}`, { cause: error });
     throw new RequestError(529, `the engine failed: ${message}`, { cause: error, retryAfterS: 1 });
   }
 }
 
-/** Ids that cannot be read at all are no answer: the call failed. */
-async function replyOf(
-  services: CallServices,
+function replyOf(
   request: ModelRequest,
   callId: string,
-  prompt: Prompt,
-  generation: TokenGeneration,
-  recorder: CallRecorder | null,
-): Promise<ServedReply> {
-  try {
-    const turn = services.renderer.parseTurn(generation.tokenIds);
-    const hasTools = turn.toolCalls.length > 0;
-    return {
-      messageId: servedMessageId(callId),
-      model: request.conversation.model,
-      // Claude Code drops a blank text block beside a tool call; what is served is what comes back.
-      text: hasTools && turn.text.trim() === "" ? "" : turn.text,
-      toolCalls: turn.toolCalls.map((call, index) => ({
-        id: servedToolCallId(callId, index),
-        name: call.name,
-        arguments: call.arguments,
-      })),
-      finishReason: generation.finishReason,
-      inputTokens: prompt.ids.length,
-      outputTokens: generation.tokenIds.length,
-    };
-  } catch (error) {
-    await recorder?.end("failed");
-    throw new RequestError(529, "the engine sent ids outside the vocabulary", {
-      cause: error,
-      retryAfterS: 1,
-    });
-  }
+  prompt: PreparedPrompt,
+  generation: ChatGeneration,
+): ServedReply {
+  const { turn, promptIds, promptTokens, tokenIds, completionTokens } = generation;
+  const hasTools = turn.toolCalls.length > 0;
+  return {
+    messageId: servedMessageId(callId),
+    model: request.conversation.model,
+    // Claude Code drops a blank text block beside a tool call; what is served is what comes back.
+    text: hasTools && turn.text.trim() === "" ? "" : turn.text,
+    toolCalls: turn.toolCalls.map((call, index) => ({
+      id: servedToolCallId(callId, index),
+      name: call.name,
+      arguments: call.arguments,
+    })),
+    finishReason: generation.finishReason,
+    inputTokens: prompt.ids?.length ?? promptIds?.length ?? promptTokens ?? 0,
+    outputTokens: completionTokens ?? tokenIds.length,
+  };
 }
 
 /** Ties an admitted call to its client: whichever goes first aborts it. */

@@ -14,12 +14,12 @@ import type { CaptureClient } from "./capture-client.js";
 import { abortWith, type CallServices, promptOf, runModelCall } from "./captured-call.js";
 import { type Clock, systemClock, withDeadline } from "./clock.js";
 import type { Dialect } from "./dialects/dialect.js";
-import type { TokenEngine } from "./engines/engine.js";
+import type { ChatEngine } from "./engines/engine.js";
+import { PolicyVersion } from "./engines/policy-version.js";
 import { buildHttpServer, type Exchange, jsonBody } from "./http-server.js";
 import { clientGoneSignal, sendJson, sendStream } from "./model-exchange.js";
 import type { ModelRequest, ReplyHead, ServedReply } from "./model-request.js";
 import { type ModelServerLimits, type ModelServerOptions, resolveLimits } from "./options.js";
-import type { Renderer } from "./renderers/renderer.js";
 import { RequestError } from "./request-error.js";
 import { type Access, type AccessRules, authorise } from "./rollout-access.js";
 import type { RolloutPath } from "./rollout-path.js";
@@ -27,12 +27,13 @@ import { Rollout, type RolloutOpening, Rollouts } from "./rollouts.js";
 
 /** What a worker is made of. */
 export interface ModelServerParts {
-  readonly engine: TokenEngine;
-  readonly renderer: Renderer;
+  readonly engine: ChatEngine;
   /** Null when capture is off. */
   readonly capture: CaptureClient | null;
   readonly logger: ServerLogger;
   readonly clock?: Clock;
+  /** What the engine stamps its calls with. Default: one that stays at 0. */
+  readonly policyVersion?: PolicyVersion;
 }
 
 /** The options that are left when the parts are built. */
@@ -55,6 +56,7 @@ export class ModelServer {
   readonly #rollouts: Rollouts;
   readonly #access: AccessRules;
   readonly #services: CallServices;
+  readonly #policyVersion: PolicyVersion;
   readonly #http: FastifyInstance;
   #url: string | undefined;
   #calls = 0;
@@ -64,6 +66,7 @@ export class ModelServer {
     this.#limits = resolveLimits(settings.limits);
     this.#parts = parts;
     this.#clock = parts.clock ?? systemClock;
+    this.#policyVersion = parts.policyVersion ?? new PolicyVersion();
     this.#rollouts = new Rollouts({
       maxInFlight: this.#limits.maxInFlight,
       maxModelCalls: settings.maxModelCalls,
@@ -127,6 +130,21 @@ export class ModelServer {
     return { calls: this.#calls, tokensCaptured, openRollouts };
   }
 
+  /**
+   * New weights are on their way: from here calls are stamped [old, new]. Pauses the engine where it can pause.
+   * Contract: called, and awaited, before the engine gets the first byte of them.
+   */
+  async beginPolicyUpdate(version: number): Promise<void> {
+    this.#policyVersion.beginUpdate(version);
+    await this.#parts.engine.pause?.();
+  }
+
+  /** The engine has the new weights, and nothing of the old ones is left. */
+  async commitPolicyUpdate(version: number): Promise<void> {
+    await this.#parts.engine.resume?.();
+    this.#policyVersion.commitUpdate(version);
+  }
+
   /** Stops without waiting for clients; calls in flight are aborted. Idempotent. */
   async close(): Promise<void> {
     const running = [...this.#rollouts.all()];
@@ -177,7 +195,7 @@ export class ModelServer {
     const modelRequest = dialect.parse(jsonBody(request), request.headers);
     const { rollout, captured } = authorise(target, request.headers, this.#access);
     const prompt = await promptOf(this.#services, modelRequest, captured ? rollout : undefined);
-    return prompt.ids.length;
+    return prompt.ids?.length ?? this.#parts.engine.countTokens(modelRequest.conversation);
   }
 
   #unknownPost(target: RolloutPath, headers: IncomingHttpHeaders): void {
