@@ -53,6 +53,11 @@ export async function runModelCall(
     scope.captured && rollout !== undefined && capture !== null
       ? new CallRecorder({ ...services, sink: capture.sink }, rollout, callId)
       : null;
+  if (recorder !== null && !services.engine.capabilities.tokenIds)
+    throw new RequestError(
+      400,
+      "the engine of this model tells no token ids: nothing can be captured",
+    );
   const prompt = await untilAborted(promptOf(services, request, recorder && rollout), signal);
   const seed = callSeed(services.runSeed, rollout?.id, callId);
   const sampling = clampToContext(

@@ -216,8 +216,8 @@ describe("refusals", () => {
     ["an open bound", withModel({ sampling_overrides: { top_p: 0 } }), "allowed: more than 0"],
     [
       "an unknown engine",
-      withModel({ engine: { kind: "vllm" } }),
-      'responses_api_models.policy.engine.kind: "vllm" is not valid; allowed: "embedded"',
+      withModel({ engine: { kind: "tgi" } }),
+      'responses_api_models.policy.engine.kind: "tgi" is not valid; allowed: "embedded", "vllm", "sglang", "llama_cpp", "vllm_chat", "openai_compatible"',
     ],
     [
       "an unknown harness",

@@ -16,6 +16,8 @@ const upstream = {
   /** The server's name for the model. Default: the first that it lists. */
   model: z.string().min(1).optional(),
   api_key: z.string().min(1).optional(),
+  /** Seed of the run's sampling. uint32. Default: the run's. */
+  seed: z.number().int().min(0).max(0xffff_ffff).optional(),
   /** Connections to each replica, for each worker. */
   connections: count.max(4096).default(64),
   /** Of one call, retries included. */
@@ -77,3 +79,8 @@ export const EngineOptions = z.discriminatedUnion("kind", [
 ]);
 export type EngineOptions = z.output<typeof EngineOptions>;
 export type HttpEngineOptions = Exclude<EngineOptions, { kind: "embedded" }>;
+
+/** Every `engine.kind`. */
+export const ENGINE_KINDS: readonly string[] = EngineOptions.options.map(
+  ({ shape }) => shape.kind.value,
+);
