@@ -112,10 +112,13 @@ const readSglang: ReadGeneration = async (body) => {
 
 const readLlama: ReadGeneration = async (body) => {
   const asProbability = body["post_sampling_probs"] === true;
+  const asked = sampling(body, body["n_predict"]);
+  // Where nothing shapes the distribution the two are one; the policy's own sums differ in their last bit.
+  const isShaped = asked.temperature !== 1 || asked.top_p !== 1 || asked.top_k > 0;
   return {
     promptIds: idsOf(body["prompt"], "prompt"),
-    sampling: sampling(body, body["n_predict"]),
-    logProbs: asProbability ? "processed" : "raw",
+    sampling: asked,
+    logProbs: asProbability || !isShaped ? "processed" : "raw",
     shaped: (answer) => llamaCompletion(answer, asProbability),
   };
 };
@@ -145,7 +148,7 @@ export async function readGeneration(
   if (body["stream"] === true) throw new MockRefusal(400, "this engine does not stream");
   const generation = await read(body, context);
   const { promptIds, sampling: asked } = generation;
-  const total = promptIds.length + asked.max_tokens;
+  const total = promptIds.length + Math.max(1, asked.max_tokens);
   if (total > context.maxModelLen)
     throw new MockRefusal(
       400,

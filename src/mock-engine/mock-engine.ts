@@ -99,6 +99,11 @@ export class MockEngine implements AsyncDisposable {
       await new Promise<void>((resolve) => this.#seen.push(resolve));
   }
 
+  /** Resolves when the call's client has gone. */
+  async aborted(call: MockCall): Promise<void> {
+    while (!call.aborted) await new Promise<void>((resolve) => this.#seen.push(resolve));
+  }
+
   /** Stops at once, calls in flight included. */
   async close(): Promise<void> {
     this.#resume();
@@ -142,6 +147,7 @@ export class MockEngine implements AsyncDisposable {
     const call: MockCall = { path, body, aborted: false };
     response.once("close", () => {
       call.aborted = !response.writableFinished; // Q2
+      for (const wake of this.#seen.splice(0)) wake();
     });
     this.calls.push(call);
     if (this.calls.length > MAX_CALLS_KEPT) this.calls.shift();

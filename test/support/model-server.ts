@@ -3,11 +3,13 @@ import { readdirSync, readFileSync } from "node:fs";
 import { onTestFinished } from "vitest";
 import type { CaptureClient } from "../../src/actors/model-server/capture-client.js";
 import {
+  type ChatEngine,
   FULL_CAPABILITIES,
   type TokenEngine,
   type TokenGeneration,
   type TokenRequest,
 } from "../../src/actors/model-server/engines/engine.js";
+import type { PolicyVersion } from "../../src/actors/model-server/engines/policy-version.js";
 import {
   type HistoryMode,
   TokenChatEngine,
@@ -146,20 +148,24 @@ export interface RunningServer {
 export async function startServer(
   parts: {
     engine?: TokenEngine;
+    /** In place of `engine` and Qwen3's renderer. */
+    chatEngine?: ChatEngine;
     capture?: CaptureClient | null;
     clock?: ManualClock;
     history?: HistoryMode;
+    policyVersion?: PolicyVersion;
   } = {},
   settings: Partial<ModelServerSettings> = {},
 ): Promise<RunningServer> {
-  const { engine = new ScriptedEngine(), capture = null, clock, history } = parts;
+  const { engine = new ScriptedEngine(), capture = null, clock, history, policyVersion } = parts;
   const server = new ModelServer(
     { ...SETTINGS, ...settings },
     {
-      engine: new TokenChatEngine(engine, await qwen3Renderer(), history),
+      engine: parts.chatEngine ?? new TokenChatEngine(engine, await qwen3Renderer(), history),
       capture,
       logger: silentLogger,
       ...(clock === undefined ? {} : { clock }),
+      ...(policyVersion === undefined ? {} : { policyVersion }),
     },
   );
   await server.start();

@@ -60,9 +60,9 @@ responses_api_agents: { loop: { kind: function, model: policy, module: ./h.mjs#r
     const config = loadConfig([first, second]);
     expect(config.token_id_capture.dir).toBe(path.join(folder, "one/.corral"));
     expect(config.token_id_capture.sink).toBe(`${path.join(folder, "one/sink.mjs")}:Sink`);
-    expect(config.responses_api_models["policy"]?.engine.checkpoint).toBe(
-      path.join(folder, "two/policy.bin"),
-    );
+    expect(config.responses_api_models["policy"]?.engine).toMatchObject({
+      checkpoint: path.join(folder, "two/policy.bin"),
+    });
     expect(config.responses_api_agents["loop"]).toMatchObject({
       module: `${path.join(folder, "two/h.mjs")}#run`,
     });
