@@ -5,7 +5,8 @@
  *     result, a tool's description or its arguments stays plain text, unless `contentSpecials` is "special".
  * Q2. Where no content spells a special token, the ids are those of the template's own text, encoded whole.
  * Q3. A continuation is cut out of ids, at the end-of-turn id, never out of text.
- * Q4. A template that drops a message is refused: its prompt is not what the harness asked.
+ * Q4. A template that drops what the harness says is refused: its prompt is not what was asked. (Of the policy's own
+ *     turns it may drop text; such a prompt continues nothing.)
  */
 import { Template } from "@huggingface/jinja";
 import type {
@@ -238,6 +239,7 @@ export class ChatTemplateRenderer implements Renderer {
 function refuseDropped(messages: readonly TemplateMessage[], rendered: string): void {
   let from = 0;
   for (const { role, content } of messages) {
+    if (role === "assistant") continue;
     const text = content.trim();
     const at = indexOfText(rendered, text, from);
     if (at < 0) throw new Error(`the chat template drops or rewrites a ${role} message`);
