@@ -5,6 +5,7 @@
  */
 import { Command, CommanderError, Option } from "commander";
 import { configCommand } from "./commands/config.js";
+import { doctorCommand } from "./commands/doctor.js";
 import { mockEngineCommand } from "./commands/mock-engine.js";
 import { rebuildCommand } from "./commands/rebuild.js";
 import { runCommand } from "./commands/run.js";
@@ -51,6 +52,12 @@ function program(finish: (code: number) => void): Command {
     .addOption(configOption())
     .option("--json", "print the report as JSON")
     .action(async (options) => finish(await verifyCommand(options)));
+  corral
+    .command("doctor")
+    .description("start every model and agent of a config once, and say what works on this node")
+    .addOption(configOption().makeOptionMandatory())
+    .option("--json", "print the checks as JSON")
+    .action(async (options) => finish(await doctorCommand(options)));
   corral
     .command("mock-engine")
     .description("serve a policy without a model as vLLM, SGLang or llama.cpp would")

@@ -49,6 +49,7 @@ export class MockEngine implements AsyncDisposable {
   #isPaused = false;
   #waiting: (() => void)[] = [];
   #seen: (() => void)[] = [];
+  #healthChecks: (() => void)[] = [];
 
   private constructor(context: EndpointContext, sampler: MockSampler) {
     this.#context = context;
@@ -104,6 +105,11 @@ export class MockEngine implements AsyncDisposable {
     while (!call.aborted) await new Promise<void>((resolve) => this.#seen.push(resolve));
   }
 
+  /** Resolves when the next `/health` has been answered. */
+  healthChecked(): Promise<void> {
+    return new Promise((resolve) => this.#healthChecks.push(resolve));
+  }
+
   /** Stops at once, calls in flight included. */
   async close(): Promise<void> {
     this.#resume();
@@ -126,6 +132,7 @@ export class MockEngine implements AsyncDisposable {
     const answer = await otherAnswer(method, path, body, this.#context);
     if (answer === undefined) throw new MockRefusal(404, `${method} ${path} is not served`);
     sendJson(response, 200, answer);
+    if (path === "/health") for (const wake of this.#healthChecks.splice(0)) wake();
   }
 
   /** Pauses, faults and weight versions; true when the path was one of them. */

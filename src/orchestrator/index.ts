@@ -10,6 +10,7 @@ export {
   loadConfig,
 } from "./config/load.js";
 export type { CorralConfig } from "./config/schema.js";
+export { type DoctorCheck, examine } from "./doctor.js";
 export { ConfigError, type ConfigErrorCode, isConfigError } from "./errors.js";
 export { type LaunchedRun, type LaunchRequest, launch, type ServerWorker } from "./launch.js";
 export type { RunEvent, RunEventListener } from "./run-events.js";

@@ -145,6 +145,7 @@ interface Ended {
 async function summarise(ended: Ended): Promise<RunSummary> {
   const { directory, decisions, run, watch, slots } = ended;
   const wallMs = performance.now() - ended.startedAtMs;
+  await warnUnparsed(run, ended.request.onEvent);
   const tally = new RowTally(rowSelection(decisions));
   for await (const { value } of readJsonLines(directory.outPath, "--out")) tally.add(value);
   const { counted } = tally;
@@ -159,6 +160,18 @@ async function summarise(ended: Ended): Promise<RunSummary> {
     stopped: counted.rollouts < slots.length ? watch.stop : null,
     evaluationOnly: !Object.values(decisions.selected).includes(true),
   };
+}
+
+/** Said at the end too: the warning of the worker is far up by then. */
+async function warnUnparsed(run: LaunchedRun, onEvent?: RunEventListener): Promise<void> {
+  const statuses = await Promise.all(
+    [...run.servers.values()].flat().map(({ ref }) => ref.call.status()),
+  );
+  const unparsed = statuses.reduce((sum, status) => sum + status.unparsedToolCalls, 0);
+  const calls = statuses.reduce((sum, status) => sum + status.calls, 0);
+  if (unparsed === 0) return;
+  const message = `${unparsed} of ${calls} answers began a tool call that was not understood and was served as text; does the engine's family fit the model?`;
+  onEvent?.({ kind: "warning", message });
 }
 
 async function callsPerWorker(run: LaunchedRun): Promise<Record<string, number>> {

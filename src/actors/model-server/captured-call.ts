@@ -22,6 +22,7 @@ import type { AdmittedCall, Rollout } from "./rollouts.js";
 import { callSeed, clampToContext, type PinnedSampling, pinSampling } from "./sampling-pin.js";
 import { mintCallId, servedMessageId, servedToolCallId } from "./served-ids.js";
 import { tokenEntry } from "./token-entry.js";
+import type { TurnHealth } from "./turn-health.js";
 
 export interface CallServices extends Omit<RecorderServices, "sink"> {
   readonly engine: ChatEngine;
@@ -29,6 +30,7 @@ export interface CallServices extends Omit<RecorderServices, "sink"> {
   readonly capture: CaptureClient | null;
   readonly samplingOverrides: SamplingOverrides;
   readonly runSeed: number;
+  readonly turnHealth: TurnHealth;
 }
 
 export interface CallScope {
@@ -73,6 +75,7 @@ export async function runModelCall(
   });
   await recorder?.begin();
   const generation = await generate(services, request, { prompt, sampling, scope }, recorder);
+  services.turnHealth.see(generation.turn, request.conversation.tools.length > 0);
   const reply = replyOf(request, callId, prompt, generation);
   // K1, K2
   await recorder?.record((rolloutId) =>

@@ -38,6 +38,7 @@ async function createModelServer(
     capture,
     logger: ctx.logger,
     policyVersion,
+    engineWarnings: warnings,
   });
   await worker.start();
   return worker;

@@ -14,7 +14,7 @@ import type { CaptureClient } from "./capture-client.js";
 import { abortWith, type CallServices, promptOf, runModelCall } from "./captured-call.js";
 import { type Clock, systemClock, withDeadline } from "./clock.js";
 import type { Dialect } from "./dialects/dialect.js";
-import type { ChatEngine } from "./engines/engine.js";
+import type { ChatEngine, EngineCapabilities } from "./engines/engine.js";
 import { PolicyVersion } from "./engines/policy-version.js";
 import { buildHttpServer, type Exchange, jsonBody } from "./http-server.js";
 import { clientGoneSignal, sendJson, sendStream } from "./model-exchange.js";
@@ -24,6 +24,7 @@ import { RequestError } from "./request-error.js";
 import { type Access, type AccessRules, authorise } from "./rollout-access.js";
 import type { RolloutPath } from "./rollout-path.js";
 import { Rollout, type RolloutOpening, Rollouts } from "./rollouts.js";
+import { TurnHealth } from "./turn-health.js";
 
 /** What a worker is made of. */
 export interface ModelServerParts {
@@ -34,6 +35,8 @@ export interface ModelServerParts {
   readonly clock?: Clock;
   /** What the engine stamps its calls with. Default: one that stays at 0. */
   readonly policyVersion?: PolicyVersion;
+  /** What the engine's start check warned of. */
+  readonly engineWarnings?: readonly string[];
 }
 
 /** The options that are left when the parts are built. */
@@ -46,6 +49,15 @@ export interface ModelServerStatus {
   readonly tokensCaptured: number;
   /** Rollouts that may still call. */
   readonly openRollouts: number;
+  /** Answers whose tool calls were not understood and were served as text. */
+  readonly unparsedToolCalls: number;
+}
+
+/** What a user should know of the engine behind a worker. */
+export interface EngineReport {
+  readonly capabilities: EngineCapabilities;
+  /** Of the start check. */
+  readonly warnings: readonly string[];
 }
 
 export class ModelServer {
@@ -57,6 +69,7 @@ export class ModelServer {
   readonly #access: AccessRules;
   readonly #services: CallServices;
   readonly #policyVersion: PolicyVersion;
+  readonly #turnHealth: TurnHealth;
   readonly #http: FastifyInstance;
   #url: string | undefined;
   #calls = 0;
@@ -75,7 +88,15 @@ export class ModelServer {
     const captureEnabled = parts.capture !== null;
     this.#access = { rollouts: this.#rollouts, keySecret, requireRolloutKey, captureEnabled };
     const { putTimeoutMs } = this.#limits;
-    this.#services = { ...parts, clock: this.#clock, putTimeoutMs, samplingOverrides, runSeed };
+    this.#turnHealth = new TurnHealth(parts.logger);
+    this.#services = {
+      ...parts,
+      clock: this.#clock,
+      putTimeoutMs,
+      samplingOverrides,
+      runSeed,
+      turnHealth: this.#turnHealth,
+    };
     this.#http = buildHttpServer(
       {
         modelCall: (dialect, target, exchange) => this.#modelCall(dialect, target, exchange),
@@ -127,7 +148,13 @@ export class ModelServer {
       tokensCaptured += rollout.tokensRecorded;
       if (!rollout.isSealed) openRollouts += 1;
     }
-    return { calls: this.#calls, tokensCaptured, openRollouts };
+    const { unparsedToolCalls } = this.#turnHealth;
+    return { calls: this.#calls, tokensCaptured, openRollouts, unparsedToolCalls };
+  }
+
+  engineReport(): EngineReport {
+    const { engine, engineWarnings: warnings = [] } = this.#parts;
+    return { capabilities: { ...engine.capabilities }, warnings };
   }
 
   /**
