@@ -6,6 +6,7 @@ export type {
   RolloutRow,
   RolloutSlot,
   Task,
+  TrainingStep,
 } from "./actors/index.js";
 export {
   finalizeRolloutTokenCapture,

@@ -9,7 +9,7 @@ import { type EngineReport, rolloutKey } from "../actors/index.js";
 import { captureDecisions } from "./config/decisions.js";
 import type { CorralConfig } from "./config/schema.js";
 import { ConfigError } from "./errors.js";
-import { type LaunchedRun, launch, type ServerWorker } from "./launch.js";
+import { type RunActors, type ServerWorker, startActors } from "./run-actors.js";
 
 export interface DoctorCheck {
   /** What was looked at: `node`, `token_id_capture`, or the key of a model or an agent. */
@@ -87,18 +87,17 @@ interface Finding {
 async function checked(
   name: string,
   config: CorralConfig,
-  look: (run: LaunchedRun) => Promise<Finding>,
+  look: (run: RunActors) => Promise<Finding>,
 ): Promise<DoctorCheck> {
   let folder: string | undefined;
   try {
     folder = temporaryFolder(config);
     const silent = () => undefined;
-    await using run = await launch({
+    await using run = await startActors({
       config,
       decisions: captureDecisions(config),
       dir: folder,
       journalPath: path.join(folder, "journal"),
-      outPath: path.join(folder, "out.jsonl"),
       logger: { debug: silent, info: silent, warn: silent, error: silent },
     });
     const { detail, warnings = [] } = await look(run);
@@ -127,7 +126,7 @@ function temporaryFolder(config: CorralConfig): string {
 }
 
 /** One call, captured where the engine can be; through HTTP, as a harness makes it. */
-async function callModel(name: string, config: CorralConfig, run: LaunchedRun): Promise<Finding> {
+async function callModel(name: string, config: CorralConfig, run: RunActors): Promise<Finding> {
   const [worker] = run.servers.get(name) ?? [];
   if (worker === undefined) throw new Error("has no worker");
   const report = await worker.ref.call.engineReport();
@@ -167,7 +166,7 @@ function describe({ capabilities }: EngineReport): string {
   return `token ids, ${history}, context ${contextTokens ?? "unlimited"}`;
 }
 
-async function tokensOf(run: LaunchedRun): Promise<string> {
+async function tokensOf(run: RunActors): Promise<string> {
   const [entry] = (await run.store?.call.freeze(ROLLOUT_ID))?.entries ?? [];
   if (entry === undefined) return "";
   const { prompt_token_ids: prompt, generation_token_ids: generation, logprobs_mode } = entry;

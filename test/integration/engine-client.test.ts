@@ -5,7 +5,6 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { engineErrorCode } from "../../src/actors/model-server/engines/engine-error.js";
 import { openEngine } from "../../src/actors/model-server/engines/open-engine.js";
 import { EngineOptions } from "../../src/actors/model-server/engines/options.js";
-import { PolicyVersion } from "../../src/actors/model-server/engines/policy-version.js";
 import { engineClient, openForTest, startMock } from "../support/engines.js";
 import { modelDirectory } from "../support/families.js";
 import { ManualClock } from "../support/manual-clock.js";
@@ -205,11 +204,9 @@ describe("start checks name what is missing", () => {
   test("a whole engine from its options: the model's directory, its name, the context below the pin", async () => {
     const mock = await startMock("vllm", { maxModelLen: 4096, servedModelName: "qwen" });
     const model_dir = modelDirectory("qwen3");
-    const { engine, warnings } = await openEngine(
-      options("vllm", mock.url, { model_dir }),
-      { max_tokens: 32_000 },
-      new PolicyVersion(),
-    );
+    const { engine, warnings } = await openEngine(options("vllm", mock.url, { model_dir }), {
+      max_tokens: 32_000,
+    });
     onTestFinished(() => engine.close());
     expect(engine.capabilities).toEqual({
       tokenIds: true,
@@ -220,7 +217,7 @@ describe("start checks name what is missing", () => {
     expect(mock.calls[0]?.path).toBe("/inference/v1/generate");
     expect(warnings).toEqual([expect.stringContaining("--max-model-len")]);
     const unknown = options("vllm", mock.url, { model_dir, model: "llama" });
-    await expect(openEngine(unknown, {}, new PolicyVersion())).rejects.toThrow(
+    await expect(openEngine(unknown, {})).rejects.toThrow(
       "the server serves qwen, not llama; set engine.model or --served-model-name",
     );
   });
@@ -230,7 +227,6 @@ describe("start checks name what is missing", () => {
     const { engine } = await openEngine(
       options("vllm", mock.url, { model_dir: modelDirectory("qwen3") }),
       {},
-      new PolicyVersion(),
     );
     onTestFinished(() => engine.close());
     expect(engine.capabilities.reportsPolicyVersion).toBe(false);

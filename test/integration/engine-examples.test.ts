@@ -1,7 +1,7 @@
 /** The walkthroughs for real nodes, their own commands run against the mock engine. */
 import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -49,7 +49,12 @@ test.each(["vllm", "sglang"])(
   async (name) => {
     const cwd = exampleFolder(name);
     const commands = corralCommands(readFileSync(path.join(cwd, "README.md"), "utf8"));
-    expect(commands.map(([command]) => command)).toEqual(["mock-engine", "doctor", "run", "verify"]);
+    expect(commands.map(([command]) => command)).toEqual([
+      "mock-engine",
+      "doctor",
+      "run",
+      "verify",
+    ]);
     const port = await freePort();
     const env = { MODEL_DIR: modelDirectory("qwen3"), ENGINE_URL: `http://127.0.0.1:${port}` };
     const [mock, ...rest] = commands as [string[], ...string[][]];

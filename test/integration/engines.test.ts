@@ -1,7 +1,6 @@
 /** Every engine over HTTP against the mock engine, from a harness's request to the stored record. */
 import { describe, expect, test } from "vitest";
 import { EmbeddedEngine } from "../../src/actors/model-server/engines/embedded.js";
-import { PolicyVersion } from "../../src/actors/model-server/engines/policy-version.js";
 import { buildTrajectory, type TokenEntry } from "../../src/capture/index.js";
 import {
   EmbeddedPolicy,
@@ -221,11 +220,8 @@ describe("context", () => {
 
 test("F15. a call that overlaps a policy update is stamped with both versions (https://github.com/vllm-project/vllm/issues/54443)", async () => {
   const mock = await startMock("vllm");
-  const policyVersion = new PolicyVersion(7);
-  const { engine } = await openForTest("vllm", engineClient([mock.url]), {
-    version: policyVersion,
-  });
-  const rollout = await rolloutWith({ chatEngine: engine, policyVersion });
+  const { engine } = await openForTest("vllm", engineClient([mock.url]));
+  const rollout = await rolloutWith({ chatEngine: engine }, { policyVersion: 7 });
   const before = mock.calls.length;
   await rollout.server.beginPolicyUpdate(8);
   const calling = rollout.call(userRequest("hi"));

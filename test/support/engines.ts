@@ -3,7 +3,6 @@ import { onTestFinished } from "vitest";
 import type { ChatEngine, TokenEngine } from "../../src/actors/model-server/engines/engine.js";
 import { openLlamaCpp } from "../../src/actors/model-server/engines/llama-cpp.js";
 import { OpenaiCompatibleEngine } from "../../src/actors/model-server/engines/openai-compatible.js";
-import { PolicyVersion } from "../../src/actors/model-server/engines/policy-version.js";
 import { openSglang } from "../../src/actors/model-server/engines/sglang.js";
 import type { EngineStart } from "../../src/actors/model-server/engines/start.js";
 import {
@@ -83,16 +82,13 @@ export interface OpenedForTest {
 export async function openForTest(
   name: EngineName,
   client: EngineClient,
-  {
-    version = new PolicyVersion(),
-    history,
-  }: { version?: PolicyVersion; history?: HistoryMode } = {},
+  { history }: { history?: HistoryMode } = {},
 ): Promise<OpenedForTest> {
   if (name === "openai_compatible")
     return { engine: new OpenaiCompatibleEngine(client, "policy"), warnings: [] };
   const { signal } = new AbortController();
   const probeIds = await emitted("<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
-  const start: EngineStart = { client, model: undefined, probeIds, version, signal };
+  const start: EngineStart = { client, model: undefined, probeIds, signal };
   if (name === "vllm_chat") return openVllmChat(start, { enable_thinking: false });
   const { engine, warnings } = await openToken(name, start);
   return { engine: new TokenChatEngine(engine, await qwen3Renderer(), history), warnings };

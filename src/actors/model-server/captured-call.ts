@@ -16,11 +16,13 @@ import type { ChatEngine, ChatGeneration } from "./engines/engine.js";
 import { engineErrorCode } from "./engines/engine-error.js";
 import type { ModelRequest, ReplyHead, ServedReply } from "./model-request.js";
 import type { SamplingOverrides } from "./options.js";
+import type { PolicyVersions } from "./policy-versions.js";
 import { continuedPrompt, type PreparedPrompt, settledPrompt } from "./prompt.js";
 import { RequestError } from "./request-error.js";
 import type { AdmittedCall, Rollout } from "./rollouts.js";
 import { callSeed, clampToContext, type PinnedSampling, pinSampling } from "./sampling-pin.js";
-import { mintCallId, servedMessageId, servedToolCallId } from "./served-ids.js";
+import { mintCallId, servedMessageId } from "./served-ids.js";
+import { servedReply } from "./served-reply.js";
 import { tokenEntry } from "./token-entry.js";
 import type { TurnHealth } from "./turn-health.js";
 
@@ -31,6 +33,7 @@ export interface CallServices extends Omit<RecorderServices, "sink"> {
   readonly samplingOverrides: SamplingOverrides;
   readonly runSeed: number;
   readonly turnHealth: TurnHealth;
+  readonly versions: PolicyVersions;
 }
 
 export interface CallScope {
@@ -67,16 +70,20 @@ export async function runModelCall(
     prompt.ids?.length,
     services.engine.capabilities.contextTokens,
   );
-  scope.onHead({
-    messageId: servedMessageId(callId),
+  const head: ReplyHead = {
+    messageId: servedMessageId(callId, request.idPrefixes.message),
     model: request.conversation.model,
+    createdAtS: Math.floor(services.clock.nowMs() / 1000),
     // Where only the engine knows the prompt, the count comes with the answer.
     inputTokens: prompt.ids?.length ?? 0,
-  });
+  };
+  scope.onHead(head);
   await recorder?.begin();
+  const versionsOf = services.versions.track();
   const generation = await generate(services, request, { prompt, sampling, scope }, recorder);
+  const versions = versionsOf();
   services.turnHealth.see(generation.turn, request.conversation.tools.length > 0);
-  const reply = replyOf(request, callId, prompt, generation);
+  const reply = servedReply(request, head, callId, generation);
   // K1, K2
   await recorder?.record((rolloutId) =>
     tokenEntry({
@@ -86,12 +93,21 @@ export async function runModelCall(
       prompt: settledPrompt(prompt, generation),
       sampling,
       generation,
+      versions,
       reply,
       createdAtMs: services.clock.nowMs(),
       vocabularySize: services.engine.vocabularySize,
     }),
   );
+  if (recorder !== null && rollout !== undefined) watchDelivery(rollout, callId, signal);
   return reply;
+}
+
+/** From its record on, only a client that goes away, or seal, aborts a call: then its answer may not have arrived. */
+function watchDelivery(rollout: Rollout, callId: string, signal: AbortSignal): void {
+  const undelivered = () => rollout.countUndelivered(callId);
+  if (signal.aborted) undelivered();
+  else signal.addEventListener("abort", undelivered, { once: true });
 }
 
 function abortedByClient(): RequestError {
@@ -139,14 +155,22 @@ interface Dispatch {
 
 async function generate(
   { engine, logger }: CallServices,
-  { conversation }: ModelRequest,
+  { conversation, stopSequences, callsTools }: ModelRequest,
   { prompt, sampling, scope: { rollout, signal } }: Dispatch,
   recorder: CallRecorder | null,
 ): Promise<ChatGeneration> {
   const affinity = rollout === undefined ? {} : { affinity: rollout.id };
   try {
     return await untilAborted(
-      engine.generate({ conversation, prompt, sampling, signal, ...affinity }),
+      engine.generate({
+        conversation,
+        prompt,
+        sampling,
+        stopSequences,
+        callsTools,
+        signal,
+        ...affinity,
+      }),
       signal,
     );
   } catch (error) {
@@ -162,30 +186,6 @@ async function generate(
       throw new RequestError(400, `the engine refused the request: ${message}`, { cause: error });
     throw new RequestError(529, `the engine failed: ${message}`, { cause: error, retryAfterS: 1 });
   }
-}
-
-function replyOf(
-  request: ModelRequest,
-  callId: string,
-  prompt: PreparedPrompt,
-  generation: ChatGeneration,
-): ServedReply {
-  const { turn, promptIds, promptTokens, tokenIds, completionTokens } = generation;
-  const hasTools = turn.toolCalls.length > 0;
-  return {
-    messageId: servedMessageId(callId),
-    model: request.conversation.model,
-    // Claude Code drops a blank text block beside a tool call; what is served is what comes back.
-    text: hasTools && turn.text.trim() === "" ? "" : turn.text,
-    toolCalls: turn.toolCalls.map((call, index) => ({
-      id: servedToolCallId(callId, index),
-      name: call.name,
-      arguments: call.arguments,
-    })),
-    finishReason: generation.finishReason,
-    inputTokens: prompt.ids?.length ?? promptIds?.length ?? promptTokens ?? 0,
-    outputTokens: completionTokens ?? tokenIds.length,
-  };
 }
 
 /** Ties an admitted call to its client: whichever goes first aborts it. */

@@ -16,18 +16,12 @@ async function createModelServer(
   options: ModelServerOptions,
   ctx: ActorContext,
 ): Promise<ModelServer> {
-  const [server, engines, captureClient, { PolicyVersion }] = await Promise.all([
+  const [server, engines, captureClient] = await Promise.all([
     import("./model-server.js"),
     import("./engines/open-engine.js"),
     import("./capture-client.js"),
-    import("./engines/policy-version.js"),
   ]);
-  const policyVersion = new PolicyVersion();
-  const { engine, warnings } = await engines.openEngine(
-    options.engine,
-    options.samplingOverrides,
-    policyVersion,
-  );
+  const { engine, warnings } = await engines.openEngine(options.engine, options.samplingOverrides);
   const capture = await captureClient.openCapture(options.capture);
   if (options.workerIndex === 0) {
     for (const warning of warnings) ctx.logger.warn({}, warning);
@@ -37,7 +31,6 @@ async function createModelServer(
     engine,
     capture,
     logger: ctx.logger,
-    policyVersion,
     engineWarnings: warnings,
   });
   await worker.start();

@@ -8,6 +8,7 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyInstance } from "fastify";
+import type { PolicySnapshot } from "../../embedded-policy/index.js";
 import type { RolloutLedger } from "../rollout.js";
 import { markIncomplete, type ServerLogger } from "./call-recorder.js";
 import type { CaptureClient } from "./capture-client.js";
@@ -15,11 +16,11 @@ import { abortWith, type CallServices, promptOf, runModelCall } from "./captured
 import { type Clock, systemClock, withDeadline } from "./clock.js";
 import type { Dialect } from "./dialects/dialect.js";
 import type { ChatEngine, EngineCapabilities } from "./engines/engine.js";
-import { PolicyVersion } from "./engines/policy-version.js";
 import { buildHttpServer, type Exchange, jsonBody } from "./http-server.js";
 import { clientGoneSignal, sendJson, sendStream } from "./model-exchange.js";
 import type { ModelRequest, ReplyHead, ServedReply } from "./model-request.js";
 import { type ModelServerLimits, type ModelServerOptions, resolveLimits } from "./options.js";
+import { PolicyVersions } from "./policy-versions.js";
 import { RequestError } from "./request-error.js";
 import { type Access, type AccessRules, authorise } from "./rollout-access.js";
 import type { RolloutPath } from "./rollout-path.js";
@@ -33,8 +34,6 @@ export interface ModelServerParts {
   readonly capture: CaptureClient | null;
   readonly logger: ServerLogger;
   readonly clock?: Clock;
-  /** What the engine stamps its calls with. Default: one that stays at 0. */
-  readonly policyVersion?: PolicyVersion;
   /** What the engine's start check warned of. */
   readonly engineWarnings?: readonly string[];
 }
@@ -67,8 +66,8 @@ export class ModelServer {
   readonly #clock: Clock;
   readonly #rollouts: Rollouts;
   readonly #access: AccessRules;
+  readonly #versions: PolicyVersions;
   readonly #services: CallServices;
-  readonly #policyVersion: PolicyVersion;
   readonly #turnHealth: TurnHealth;
   readonly #http: FastifyInstance;
   #url: string | undefined;
@@ -79,7 +78,6 @@ export class ModelServer {
     this.#limits = resolveLimits(settings.limits);
     this.#parts = parts;
     this.#clock = parts.clock ?? systemClock;
-    this.#policyVersion = parts.policyVersion ?? new PolicyVersion();
     this.#rollouts = new Rollouts({
       maxInFlight: this.#limits.maxInFlight,
       maxModelCalls: settings.maxModelCalls,
@@ -89,6 +87,7 @@ export class ModelServer {
     this.#access = { rollouts: this.#rollouts, keySecret, requireRolloutKey, captureEnabled };
     const { putTimeoutMs } = this.#limits;
     this.#turnHealth = new TurnHealth(parts.logger);
+    this.#versions = new PolicyVersions(settings.policyVersion ?? 0);
     this.#services = {
       ...parts,
       clock: this.#clock,
@@ -96,6 +95,7 @@ export class ModelServer {
       samplingOverrides,
       runSeed,
       turnHealth: this.#turnHealth,
+      versions: this.#versions,
     };
     this.#http = buildHttpServer(
       {
@@ -131,7 +131,7 @@ export class ModelServer {
     const { workerIndex, workerGeneration } = this.#settings;
     const rollout = this.#rollouts.get(rolloutId);
     if (rollout === undefined) return Rollout.emptyLedger(workerIndex, workerGeneration); // V1
-    rollout.seal();
+    this.#rollouts.seal(rollout);
     const { sealTimeoutMs } = this.#limits;
     const idle = rollout.idle();
     await withDeadline(idle, "the rollout's calls", sealTimeoutMs, this.#clock).catch(() =>
@@ -141,35 +141,42 @@ export class ModelServer {
     return rollout.ledger(workerIndex, workerGeneration);
   }
 
+  /**
+   * From now on calls may meet new weights; the engine is paused where it can be. Contract: awaited before the engine
+   * gets the first byte of them. @throws RangeError when the version does not grow or one is on its way.
+   */
+  async beginPolicyUpdate(version: number): Promise<void> {
+    this.#versions.begin(version);
+    await this.#parts.engine.pause?.();
+  }
+
+  /** The new weights are in place; `snapshot` is given to an engine that holds its own. @throws RangeError. */
+  async commitPolicyUpdate(version: number, snapshot?: PolicySnapshot): Promise<void> {
+    this.#versions.commit(version);
+    if (snapshot !== undefined) this.#parts.engine.setPolicy?.({ ...snapshot, version });
+    await this.#parts.engine.resume?.();
+  }
+
+  /** The weights stay as they were. */
+  async cancelPolicyUpdate(version: number): Promise<void> {
+    this.#versions.cancel(version);
+    await this.#parts.engine.resume?.();
+  }
+
   status(): ModelServerStatus {
-    let tokensCaptured = 0;
-    let openRollouts = 0;
-    for (const rollout of this.#rollouts.all()) {
-      tokensCaptured += rollout.tokensRecorded;
-      if (!rollout.isSealed) openRollouts += 1;
-    }
+    const { tokensRecorded, openRollouts } = this.#rollouts.totals();
     const { unparsedToolCalls } = this.#turnHealth;
-    return { calls: this.#calls, tokensCaptured, openRollouts, unparsedToolCalls };
+    return {
+      calls: this.#calls,
+      tokensCaptured: tokensRecorded,
+      openRollouts,
+      unparsedToolCalls,
+    };
   }
 
   engineReport(): EngineReport {
     const { engine, engineWarnings: warnings = [] } = this.#parts;
     return { capabilities: { ...engine.capabilities }, warnings };
-  }
-
-  /**
-   * New weights are on their way: from here calls are stamped [old, new]. Pauses the engine where it can pause.
-   * Contract: called, and awaited, before the engine gets the first byte of them.
-   */
-  async beginPolicyUpdate(version: number): Promise<void> {
-    this.#policyVersion.beginUpdate(version);
-    await this.#parts.engine.pause?.();
-  }
-
-  /** The engine has the new weights, and nothing of the old ones is left. */
-  async commitPolicyUpdate(version: number): Promise<void> {
-    await this.#parts.engine.resume?.();
-    this.#policyVersion.commitUpdate(version);
   }
 
   /** Stops without waiting for clients; calls in flight are aborted. Idempotent. */
@@ -188,12 +195,12 @@ export class ModelServer {
   async #modelCall(dialect: Dialect, target: RolloutPath, exchange: Exchange): Promise<void> {
     const { request, reply } = exchange;
     const clientGone = clientGoneSignal(request, reply);
-    const modelRequest = dialect.parse(jsonBody(request), request.headers);
+    const call = dialect.parse(jsonBody(request), request.headers);
     const access = authorise(target, request.headers, this.#access);
-    const run = this.#admitted(modelRequest, access, clientGone);
-    if (!modelRequest.stream) return sendJson(dialect, reply, run);
+    const run = this.#admitted(call.request, access, clientGone);
+    if (!call.request.stream) return sendJson(call, reply, run);
     const { keepAliveAfterMs } = this.#limits;
-    return sendStream(dialect, reply, { clock: this.#clock, keepAliveAfterMs }, run);
+    return sendStream(call, reply, { clock: this.#clock, keepAliveAfterMs }, run);
   }
 
   /** Takes a place among the rollout's calls; the returned function gives it back when the call has its outcome. */
@@ -219,10 +226,10 @@ export class ModelServer {
 
   async #countTokens(dialect: Dialect, target: RolloutPath, exchange: Exchange): Promise<number> {
     const { request } = exchange;
-    const modelRequest = dialect.parse(jsonBody(request), request.headers);
+    const call = dialect.parse(jsonBody(request), request.headers);
     const { rollout, captured } = authorise(target, request.headers, this.#access);
-    const prompt = await promptOf(this.#services, modelRequest, captured ? rollout : undefined);
-    return prompt.ids?.length ?? this.#parts.engine.countTokens(modelRequest.conversation);
+    const prompt = await promptOf(this.#services, call.request, captured ? rollout : undefined);
+    return prompt.ids?.length ?? this.#parts.engine.countTokens(call.request.conversation);
   }
 
   #unknownPost(target: RolloutPath, headers: IncomingHttpHeaders): void {

@@ -1,6 +1,6 @@
 /** Options of one model-server worker, checked at start. */
 import { z } from "zod";
-import type { RowWriter, TokenLineage } from "../../capture/index.js";
+import type { BatchWriter, TokenLineage } from "../../capture/index.js";
 import { EngineOptions } from "./engines/options.js";
 
 /** Parameters that win over whatever the harness sends. */
@@ -39,7 +39,7 @@ export type ModuleFactory = z.infer<typeof ModuleFactory>;
 
 /** What a worker calls on the capture-store actor. A handle of that actor fits. */
 export interface CaptureStoreRef {
-  readonly call: RowWriter & Pick<TokenLineage, "candidates" | "cumulativeIds">;
+  readonly call: BatchWriter & Pick<TokenLineage, "candidates" | "cumulativeIds">;
 }
 
 const Capture = z.discriminatedUnion("kind", [
@@ -70,6 +70,8 @@ const ModelServerOptionsSchema = z.strictObject({
   /** Name under which `/v1/models` lists the policy; a request may name any. */
   model: z.string().min(1),
   engine: EngineOptions,
+  /** Version of the weights at start. @default 0 */
+  policyVersion: z.number().int().min(0).optional(),
   samplingOverrides: SamplingOverrides,
   runSeed: z.number().int(),
   capture: Capture,

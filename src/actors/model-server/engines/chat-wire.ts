@@ -1,20 +1,29 @@
 /** Chat Completions as a client of it: for servers that render and parse by themselves. */
-import type { Conversation, ConversationMessage } from "../../../capture/index.js";
+import type { ConversationMessage } from "../../../capture/index.js";
 import type { ParsedToolCall, ParsedTurn } from "../renderers/renderer.js";
+import type { ChatRequest } from "./engine.js";
 import { arrayAt, objectAt, textAt } from "./upstream/json.js";
 import { finishReasonOf } from "./vllm-wire.js";
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** `messages` and `tools` of a request body. */
-export function chatBody({ system, tools, messages }: Conversation): Json {
+/** The part of a request body that says what is asked. */
+export function chatBody({
+  conversation: { system, tools, messages },
+  stopSequences,
+  callsTools,
+}: Pick<ChatRequest, "conversation" | "stopSequences" | "callsTools">): Json {
   const all: readonly ConversationMessage[] =
     system === "" ? messages : [{ role: "system", text: system }, ...messages];
   return {
     messages: all.map(chatMessage),
     ...(tools.length === 0
       ? {}
-      : { tools: tools.map((tool) => ({ type: "function", function: tool })) }),
+      : {
+          tools: tools.map((tool) => ({ type: "function", function: tool })),
+          tool_choice: callsTools ? "auto" : "none",
+        }),
+    ...(stopSequences.length === 0 ? {} : { stop: stopSequences }),
   };
 }
 
@@ -44,10 +53,12 @@ export interface ChatAnswer {
   readonly choice: Json;
   readonly turn: ParsedTurn;
   readonly finishReason: "stop" | "length";
+  /** The requested text that ended the answer, where the server says so. */
+  readonly stopSequence: string | null;
 }
 
 /** @throws ENGINE_FAILED on an abort, ENGINE_REPLY_INVALID when the answer is no chat completion. */
-export function chatAnswer(reply: unknown): ChatAnswer {
+export function chatAnswer(reply: unknown, stopSequences: readonly string[]): ChatAnswer {
   const root = objectAt(reply, "answer");
   const choice = objectAt(arrayAt(root["choices"], "choices")[0], "choices.0");
   const message = objectAt(choice["message"], "choices.0.message");
@@ -60,12 +71,13 @@ export function chatAnswer(reply: unknown): ChatAnswer {
     turn: {
       text: textAt(message["content"]) ?? "",
       toolCalls,
-      ...(reasoning === undefined || reasoning === "" ? {} : { reasoning }),
+      reasoning: reasoning ?? "",
       ...(toolCalls.length === written.length
         ? {}
         : { malformedToolCalls: written.length - toolCalls.length }),
     },
     finishReason: finishReasonOf(choice["finish_reason"]),
+    stopSequence: stopSequences.find((stop) => stop === choice["stop_reason"]) ?? null,
   };
 }
 

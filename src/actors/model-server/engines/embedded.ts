@@ -18,11 +18,15 @@ import { EngineError } from "./engine-error.js";
 export class EmbeddedEngine implements TokenEngine {
   readonly capabilities = FULL_CAPABILITIES;
   readonly #policy: Pick<EmbeddedPolicy, "generate">;
-  readonly #snapshot: PolicySnapshot;
+  #snapshot: PolicySnapshot;
   #tail: Promise<void> = Promise.resolve();
 
   constructor(policy: Pick<EmbeddedPolicy, "generate">, snapshot: PolicySnapshot) {
     this.#policy = policy;
+    this.#snapshot = snapshot;
+  }
+
+  setPolicy(snapshot: PolicySnapshot): void {
     this.#snapshot = snapshot;
   }
 

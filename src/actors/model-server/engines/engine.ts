@@ -1,5 +1,6 @@
 /** The seams to whatever samples tokens. */
 import type { Conversation, ConversationMessage, LogprobsMode } from "../../../capture/index.js";
+import type { PolicySnapshot } from "../../../embedded-policy/index.js";
 import type { ParsedTurn } from "../renderers/renderer.js";
 import type { PinnedSampling } from "../sampling-pin.js";
 
@@ -45,8 +46,9 @@ export interface TokenGeneration {
   readonly logProbs: ArrayLike<number>;
   readonly logprobsMode: LogprobsMode;
   readonly finishReason: "stop" | "length";
-  readonly policyVersionStart: number;
-  readonly policyVersionEnd: number;
+  /** Versions that may have sampled it; absent when the engine cannot tell: then the server's own count stands. */
+  readonly policyVersionStart?: number;
+  readonly policyVersionEnd?: number;
   /** The prompt as the engine reports it. */
   readonly promptIds?: ArrayLike<number>;
   /** The engine's own counts. */
@@ -62,6 +64,8 @@ interface Engine {
    */
   pause?(): Promise<boolean>;
   resume?(): Promise<boolean>;
+  /** New weights for an engine that holds its own; calls that began keep theirs. */
+  setPolicy?(snapshot: PolicySnapshot): void;
   /** Idempotent. */
   close(): Promise<void>;
 }
@@ -88,11 +92,19 @@ export interface EnginePrompt {
 export interface ChatRequest extends CallOptions {
   readonly conversation: Conversation;
   readonly prompt: EnginePrompt;
+  /** Texts, none empty, of which the first to appear ends the answer. */
+  readonly stopSequences: readonly string[];
+  /** False: what looks like a tool call is text. */
+  readonly callsTools: boolean;
 }
 
 /** An answer and what it says. */
 export interface ChatGeneration extends TokenGeneration {
   readonly turn: ParsedTurn;
+  /** The requested text that ended the answer; null when none did. */
+  readonly stopSequence: string | null;
+  /** [G], each token's text; absent where the engine cannot tell. */
+  readonly tokenTexts?: () => readonly string[];
 }
 
 /** Conversations in, answers out. A `TokenEngine` with a renderer is one; so is a server that renders by itself. */

@@ -7,7 +7,6 @@
  */
 import type { EngineCapabilities, TokenEngine, TokenGeneration, TokenRequest } from "./engine.js";
 import { EngineError } from "./engine-error.js";
-import type { PolicyVersion } from "./policy-version.js";
 import {
   type EngineStart,
   isUnfiltered,
@@ -22,7 +21,6 @@ type Json = Readonly<Record<string, unknown>>;
 
 interface LlamaCppSettings {
   readonly client: EngineClient;
-  readonly version: PolicyVersion;
   readonly contextTokens: number | undefined;
 }
 
@@ -42,15 +40,9 @@ export class LlamaCppEngine implements TokenEngine {
   }
 
   async generate(request: TokenRequest): Promise<TokenGeneration> {
-    const { client, version } = this.#settings;
-    const policyVersionStart = version.oldest;
-    const reply = await client.post("/completion", llamaCppBody(request), request);
-    return {
-      ...llamaCppAnswer(reply),
-      logprobsMode: "processed", // C1
-      policyVersionStart,
-      policyVersionEnd: version.newest,
-    };
+    const body = llamaCppBody(request);
+    const reply = await this.#settings.client.post("/completion", body, request);
+    return { ...llamaCppAnswer(reply), logprobsMode: "processed" }; // C1
   }
 
   close(): Promise<void> {
@@ -123,7 +115,7 @@ function stopReason(type: unknown): "stop" | "length" {
  * @throws ENGINE_MISCONFIGURED naming what is missing.
  */
 export async function openLlamaCpp(start: EngineStart): Promise<OpenedEngine<LlamaCppEngine>> {
-  const { client, signal, version, probeIds } = start;
+  const { client, signal, probeIds } = start;
   const request = { promptIds: probeIds, sampling: PROBE_SAMPLING, signal };
   let answer: LlamaCppAnswer;
   try {
@@ -137,7 +129,7 @@ export async function openLlamaCpp(start: EngineStart): Promise<OpenedEngine<Lla
   }
   if (answer.tokenIds.length !== answer.logProbs.length)
     throw misconfigured("/completion sends no log probabilities for n_probs: 1");
-  const engine = new LlamaCppEngine({ client, version, contextTokens: await contextOf(start) });
+  const engine = new LlamaCppEngine({ client, contextTokens: await contextOf(start) });
   return { engine, warnings: [] };
 }
 

@@ -3,7 +3,6 @@ import type { SamplingOverrides } from "../options.js";
 import type { ChatEngine, TokenEngine } from "./engine.js";
 import { EngineError } from "./engine-error.js";
 import type { EngineOptions, HttpEngineOptions } from "./options.js";
-import type { PolicyVersion } from "./policy-version.js";
 import type { EngineStart, OpenedEngine } from "./start.js";
 
 /** The part of the pin that is known before any request. */
@@ -17,12 +16,11 @@ type Pinned = Pick<SamplingOverrides, "max_tokens" | "min_p">;
 export async function openEngine(
   options: EngineOptions,
   pinned: Pinned,
-  version: PolicyVersion,
 ): Promise<OpenedEngine<ChatEngine>> {
   const opened =
     options.kind === "embedded"
       ? await openEmbedded(options.policy, pinned)
-      : await openHttp(options, version);
+      : await openHttp(options);
   const { contextTokens } = opened.engine.capabilities;
   const { max_tokens } = pinned;
   if (contextTokens === undefined || max_tokens === undefined || max_tokens < contextTokens)
@@ -53,10 +51,7 @@ async function openEmbedded(
   return { engine: new TokenChatEngine(engine, renderer), warnings: [] };
 }
 
-async function openHttp(
-  options: HttpEngineOptions,
-  version: PolicyVersion,
-): Promise<OpenedEngine<ChatEngine>> {
+async function openHttp(options: HttpEngineOptions): Promise<OpenedEngine<ChatEngine>> {
   const { EngineClient } = await import("./upstream/engine-client.js");
   const client = new EngineClient({
     urls: options.urls,
@@ -70,7 +65,7 @@ async function openHttp(
   });
   try {
     const { signal } = new AbortController();
-    return await openOn(options, { client, model: options.model, version, signal });
+    return await openOn(options, { client, model: options.model, signal });
   } catch (error) {
     await client.close();
     throw error;

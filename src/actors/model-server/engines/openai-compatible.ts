@@ -27,21 +27,20 @@ export class OpenaiCompatibleEngine implements ChatEngine {
   /** Sends what every such endpoint takes; top_k, min_p and seed are no part of it. */
   async generate(request: ChatRequest): Promise<ChatGeneration> {
     const { temperature, top_p, max_tokens } = request.sampling;
-    const chat = chatBody(request.conversation);
+    const chat = chatBody(request);
     const body = { model: this.#model, ...chat, temperature, top_p, max_tokens, stream: false };
     const reply = await this.#client.post("/v1/chat/completions", body, request);
-    const { root, turn, finishReason } = chatAnswer(reply);
+    const { root, turn, finishReason, stopSequence } = chatAnswer(reply, request.stopSequences);
     const usage = root["usage"] == null ? {} : objectAt(root["usage"], "usage");
     const promptTokens = countAt(usage["prompt_tokens"]);
     const completionTokens = countAt(usage["completion_tokens"]);
     return {
       turn,
+      stopSequence,
       finishReason,
       tokenIds: [],
       logProbs: [],
       logprobsMode: "raw",
-      policyVersionStart: 0,
-      policyVersionEnd: 0,
       ...(promptTokens === undefined ? {} : { promptTokens }),
       ...(completionTokens === undefined ? {} : { completionTokens }),
     };

@@ -7,7 +7,6 @@
  */
 import type { EngineCapabilities, TokenEngine, TokenGeneration, TokenRequest } from "./engine.js";
 import { EngineError } from "./engine-error.js";
-import type { PolicyVersion } from "./policy-version.js";
 import {
   type EngineStart,
   isUnfiltered,
@@ -24,7 +23,6 @@ type Json = Readonly<Record<string, unknown>>;
 
 interface SglangSettings {
   readonly client: EngineClient;
-  readonly version: PolicyVersion;
   readonly contextTokens: number | undefined;
   /** Of the start check. */
   readonly reportedVersion: number | undefined;
@@ -49,17 +47,18 @@ export class SglangEngine implements TokenEngine {
   }
 
   async generate(request: TokenRequest): Promise<TokenGeneration> {
-    const { client, version } = this.#settings;
-    const dispatched = this.#reported ?? version.oldest;
-    const reply = await client.post("/generate", sglangBody(request), request);
+    const before = this.#reported;
+    const reply = await this.#settings.client.post("/generate", sglangBody(request), request);
     const { weightVersion, ...answer } = sglangAnswer(reply);
     this.#reported = weightVersion;
+    const logprobsMode = isUnfiltered(request.sampling) ? "processed" : "tempered"; // G1
+    if (weightVersion === undefined) return { ...answer, logprobsMode };
     return {
       ...answer,
-      logprobsMode: isUnfiltered(request.sampling) ? "processed" : "tempered", // G1
-      // What is reported is the version at the end; the call began with what we knew.
-      policyVersionStart: Math.min(dispatched, weightVersion ?? dispatched),
-      policyVersionEnd: weightVersion ?? version.newest,
+      logprobsMode,
+      // What is reported is the version at the end; the call began with the one that was reported before.
+      policyVersionStart: Math.min(before ?? weightVersion, weightVersion),
+      policyVersionEnd: weightVersion,
     };
   }
 
@@ -141,7 +140,7 @@ export function sglangAnswer(reply: unknown): SglangAnswer {
  * @throws ENGINE_MISCONFIGURED naming what is missing.
  */
 export async function openSglang(start: EngineStart): Promise<OpenedEngine<SglangEngine>> {
-  const { client, signal, version, probeIds } = start;
+  const { client, signal, probeIds } = start;
   const { contextTokens } = await servedModel(client, start.model, signal);
   const request = { promptIds: probeIds, sampling: PROBE_SAMPLING, signal };
   let answer: SglangAnswer;
@@ -155,7 +154,6 @@ export async function openSglang(start: EngineStart): Promise<OpenedEngine<Sglan
     throw misconfigured("/generate sends no log probabilities for return_logprob: true");
   const engine = new SglangEngine({
     client,
-    version,
     contextTokens,
     reportedVersion: answer.weightVersion,
   });

@@ -2,7 +2,6 @@
 import type { ToolSpecification } from "../../../capture/index.js";
 import type { PinnedSampling } from "../sampling-pin.js";
 import { EngineError } from "./engine-error.js";
-import type { PolicyVersion } from "./policy-version.js";
 import type { EngineClient } from "./upstream/engine-client.js";
 import { arrayAt, countAt, objectAt, textAt } from "./upstream/json.js";
 
@@ -12,7 +11,6 @@ export interface EngineStart {
   readonly model: string | undefined;
   /** int32[n]: a short prompt to try. */
   readonly probeIds: Int32Array;
-  readonly version: PolicyVersion;
   readonly signal: AbortSignal;
 }
 

@@ -6,8 +6,10 @@
  * P2. Any doubt makes a new segment with its reason, and the prompt is what the template makes of the whole request.
  */
 import type { Conversation } from "../../../capture/index.js";
+import type { PolicySnapshot } from "../../../embedded-policy/index.js";
 import { historyRewritten } from "../prompt.js";
-import type { Renderer } from "../renderers/renderer.js";
+import type { ParseTurnOptions, Renderer } from "../renderers/renderer.js";
+import { stopAt } from "../stop-sequences.js";
 import {
   type ChatEngine,
   type ChatGeneration,
@@ -17,6 +19,7 @@ import {
   firstDifference,
   type ParentTokens,
   type TokenEngine,
+  type TokenGeneration,
 } from "./engine.js";
 import { EngineError } from "./engine-error.js";
 
@@ -72,18 +75,37 @@ export class TokenChatEngine implements ChatEngine {
     return joined;
   }
 
-  async generate({ conversation, prompt, ...options }: ChatRequest): Promise<ChatGeneration> {
+  async generate(request: ChatRequest): Promise<ChatGeneration> {
+    const { conversation, prompt, stopSequences, callsTools, ...options } = request;
     if (prompt.ids === null) throw new EngineError("ENGINE_CANNOT", "there are no prompt ids");
     const { stopIds } = this.#renderer;
-    const generation = await this.#engine.generate({ ...options, promptIds: prompt.ids, stopIds });
-    let turn: ChatGeneration["turn"];
+    const sampled = await this.#engine.generate({ ...options, promptIds: prompt.ids, stopIds });
     try {
-      turn = this.#renderer.parseTurn(generation.tokenIds, conversation.tools);
+      return this.#read(sampled, stopSequences, {
+        tools: conversation.tools,
+        toolCalls: callsTools,
+      });
     } catch (cause) {
       const message = "the engine sent ids outside the vocabulary";
       throw new EngineError("ENGINE_REPLY_INVALID", message, { cause });
     }
-    return { ...generation, turn };
+  }
+
+  #read(
+    sampled: TokenGeneration,
+    stopSequences: readonly string[],
+    options: ParseTurnOptions,
+  ): ChatGeneration {
+    const renderer = this.#renderer;
+    const { generation, stopSequence } = stopAt(sampled, stopSequences, (ids) =>
+      renderer.decode(ids),
+    );
+    return {
+      ...generation,
+      turn: renderer.parseTurn(generation.tokenIds, options),
+      stopSequence,
+      tokenTexts: () => Array.from(generation.tokenIds, (id) => renderer.decode([id])),
+    };
   }
 
   async countTokens(conversation: Conversation): Promise<number> {
@@ -96,6 +118,10 @@ export class TokenChatEngine implements ChatEngine {
 
   async resume(): Promise<boolean> {
     return (await this.#engine.resume?.()) ?? false;
+  }
+
+  setPolicy(snapshot: PolicySnapshot): void {
+    this.#engine.setPolicy?.(snapshot);
   }
 
   close(): Promise<void> {

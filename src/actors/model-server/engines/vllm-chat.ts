@@ -16,7 +16,6 @@ import type {
   EnginePrompt,
 } from "./engine.js";
 import { EngineError, engineErrorCode } from "./engine-error.js";
-import type { PolicyVersion } from "./policy-version.js";
 import {
   type EngineStart,
   misconfigured,
@@ -34,7 +33,6 @@ const CHAT_PATH = "/v1/chat/completions";
 interface VllmChatSettings {
   readonly client: EngineClient;
   readonly model: string;
-  readonly version: PolicyVersion;
   readonly logprobsMode: LogprobsMode;
   readonly templateVariables: Readonly<Record<string, unknown>>;
   readonly contextTokens: number | undefined;
@@ -64,25 +62,18 @@ export class VllmChatEngine implements ChatEngine {
   }
 
   async generate(request: ChatRequest): Promise<ChatGeneration> {
-    const { client, version, logprobsMode } = this.#settings;
-    const policyVersionStart = version.oldest;
+    const { client, logprobsMode } = this.#settings;
     const reply = await this.#post(client, request);
-    const { turn } = chatAnswer(reply);
+    const { turn, stopSequence } = chatAnswer(reply, request.stopSequences);
     const { weightVersions: _none, ...answer } = vllmAnswer(reply);
-    return {
-      ...answer,
-      turn,
-      logprobsMode,
-      policyVersionStart,
-      policyVersionEnd: version.newest,
-    };
+    return { ...answer, turn, stopSequence, logprobsMode };
   }
 
   async countTokens(conversation: Conversation): Promise<number> {
     const { client, model, templateVariables } = this.#settings;
     const body = {
       model,
-      ...chatBody(conversation),
+      ...chatBody({ conversation, stopSequences: [], callsTools: true }),
       add_generation_prompt: true,
       chat_template_kwargs: templateVariables,
     };
@@ -113,7 +104,7 @@ export class VllmChatEngine implements ChatEngine {
    * takes what the context leaves, which then is less than was asked for.
    */
   async #post(client: EngineClient, request: ChatRequest): Promise<unknown> {
-    const body = vllmChatBody(this.#settings, request.conversation, request.sampling);
+    const body = vllmChatBody(this.#settings, request);
     try {
       return await client.post(CHAT_PATH, body, request);
     } catch (error) {
@@ -127,13 +118,12 @@ export class VllmChatEngine implements ChatEngine {
 
 function vllmChatBody(
   { model, templateVariables }: Pick<VllmChatSettings, "model" | "templateVariables">,
-  conversation: Conversation,
-  sampling: ChatRequest["sampling"],
+  request: Pick<ChatRequest, "conversation" | "sampling" | "stopSequences" | "callsTools">,
 ) {
-  const { temperature, top_p, top_k, min_p, max_tokens, seed } = sampling;
+  const { temperature, top_p, top_k, min_p, max_tokens, seed } = request.sampling;
   return {
     model,
-    ...chatBody(conversation),
+    ...chatBody(request),
     temperature,
     top_p,
     top_k: top_k === 0 ? -1 : top_k,
@@ -166,11 +156,12 @@ export async function openVllmChat(
   start: Omit<EngineStart, "probeIds">,
   templateVariables: Readonly<Record<string, unknown>>,
 ): Promise<OpenedEngine<VllmChatEngine>> {
-  const { client, signal, version } = start;
+  const { client, signal } = start;
   const { name: model, contextTokens } = await servedModel(client, start.model, signal);
   const probe = async (temperature: number) => {
     const sampling = { ...PROBE_SAMPLING, temperature };
-    const body = vllmChatBody({ model, templateVariables }, PROBE, sampling);
+    const probed = { conversation: PROBE, sampling, stopSequences: [], callsTools: true };
+    const body = vllmChatBody({ model, templateVariables }, probed);
     try {
       return await client.post(CHAT_PATH, body, { signal });
     } catch (error) {
@@ -188,7 +179,6 @@ export async function openVllmChat(
   const engine = new VllmChatEngine({
     client,
     model,
-    version,
     logprobsMode: mode,
     templateVariables,
     contextTokens,

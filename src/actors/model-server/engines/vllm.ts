@@ -7,7 +7,6 @@
 import type { LogprobsMode } from "../../../capture/index.js";
 import type { EngineCapabilities, TokenEngine, TokenGeneration, TokenRequest } from "./engine.js";
 import { engineErrorCode } from "./engine-error.js";
-import type { PolicyVersion } from "./policy-version.js";
 import {
   type EngineStart,
   misconfigured,
@@ -32,7 +31,6 @@ interface VllmSettings {
   readonly model: string;
   readonly api: VllmApi;
   readonly logprobsMode: LogprobsMode;
-  readonly version: PolicyVersion;
   readonly contextTokens: number | undefined;
 }
 
@@ -52,16 +50,15 @@ export class VllmEngine implements TokenEngine {
   }
 
   async generate(request: TokenRequest): Promise<TokenGeneration> {
-    const { client, api, model, version, logprobsMode } = this.#settings;
-    const dispatched = version.oldest;
+    const { client, api, model, logprobsMode } = this.#settings;
     const reply = await client.post(VLLM_PATHS[api], vllmBody(api, model, request), request);
     const { weightVersions, ...answer } = vllmAnswer(reply);
-    const known = weightVersions.length > 0;
+    if (weightVersions.length === 0) return { ...answer, logprobsMode };
     return {
       ...answer,
       logprobsMode,
-      policyVersionStart: known ? Math.min(...weightVersions) : dispatched,
-      policyVersionEnd: known ? Math.max(...weightVersions) : version.newest,
+      policyVersionStart: Math.min(...weightVersions),
+      policyVersionEnd: Math.max(...weightVersions),
     };
   }
 
@@ -88,7 +85,7 @@ export async function openVllm(
   start: EngineStart,
   api: VllmApi | "auto",
 ): Promise<OpenedEngine<VllmEngine>> {
-  const { client, signal, version } = start;
+  const { client, signal } = start;
   const { name: model, contextTokens } = await servedModel(client, start.model, signal);
   const chosen = api === "auto" ? await bestApi(start, model) : api;
   const [cold, hot] = [await probe(start, model, chosen), await probe(start, model, chosen, HOT)];
@@ -99,7 +96,6 @@ export async function openVllm(
     model,
     api: chosen,
     logprobsMode: mode,
-    version,
     contextTokens,
   });
   return { engine, warnings: mode === "raw" ? [RAW_LOGPROBS_WARNING] : [] };

@@ -26,8 +26,8 @@ import {
 } from "./normalise.js";
 import { type Piece, Placeholders, withoutEdges } from "./placeholders.js";
 import { splitReasoning } from "./reasoning.js";
-import type { ParsedTurn, Renderer } from "./renderer.js";
-import { escapeRegExp, Segmenter } from "./segments.js";
+import type { ParsedTurn, ParseTurnOptions, Renderer } from "./renderer.js";
+import { escapeRegExp, joined, Segmenter } from "./segments.js";
 
 export interface ChatTemplateOptions {
   readonly family: FamilyName;
@@ -119,19 +119,21 @@ export class ChatTemplateRenderer implements Renderer {
     return ids.at(-1) === this.#endOfTurn;
   }
 
-  parseTurn(ids: ArrayLike<number>, tools: readonly ToolSpecification[] = []): ParsedTurn {
+  parseTurn(ids: ArrayLike<number>, options: ParseTurnOptions = {}): ParsedTurn {
+    const { tools = [], toolCalls: readsCalls = true } = options;
     const all = Int32Array.from(ids);
     const body = this.stopIds.includes(all.at(-1) ?? -1) ? all.subarray(0, -1) : all;
-    const { reasoning, toolFormat } = this.#family;
+    const { reasoning: marks, toolFormat } = this.#family;
     const segments = this.#segmenter.segments(body);
-    const split = splitReasoning(segments, reasoning, this.#opensReasoning);
-    const { text, toolCalls, malformed } = toolFormat.parse(split.rest, tools);
-    return {
-      text,
-      toolCalls,
-      ...(split.reasoning === "" ? {} : { reasoning: split.reasoning }),
-      ...(malformed === 0 ? {} : { malformedToolCalls: malformed }),
-    };
+    const { reasoning, rest } = splitReasoning(segments, marks, this.#opensReasoning);
+    if (!readsCalls) return { reasoning, text: joined(rest), toolCalls: [] };
+    const { text, toolCalls, malformed } = toolFormat.parse(rest, tools);
+    const turn = { reasoning, text, toolCalls };
+    return malformed === 0 ? turn : { ...turn, malformedToolCalls: malformed };
+  }
+
+  decode(ids: ArrayLike<number>): string {
+    return this.#vocabulary.decode(Int32Array.from(ids));
   }
 
   #countTurns(ids: Int32Array): number {

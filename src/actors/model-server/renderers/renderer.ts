@@ -7,11 +7,11 @@ import type {
 
 /** What a generation says, read from its ids. */
 export interface ParsedTurn {
+  /** What the policy thought, never part of `text`; "" when there is nothing. */
+  readonly reasoning: string;
   /** All that is neither reasoning nor a well-formed tool call, in order; "" when there is none. */
   readonly text: string;
   readonly toolCalls: readonly ParsedToolCall[];
-  /** What the policy thought; never part of `text`. */
-  readonly reasoning?: string;
   /** Tool calls that were begun and are not well-formed; they stand in `text`. */
   readonly malformedToolCalls?: number;
 }
@@ -20,6 +20,13 @@ export interface ParsedToolCall {
   readonly name: string;
   /** A JSON object. */
   readonly arguments: unknown;
+}
+
+export interface ParseTurnOptions {
+  /** The tools of the request: some formats need their schemas to read arguments. */
+  readonly tools?: readonly ToolSpecification[];
+  /** False: the markup of tool calls stays text. @default true */
+  readonly toolCalls?: boolean;
 }
 
 /** Chat template, tokenizer and tool parser of one model family. */
@@ -37,6 +44,7 @@ export interface Renderer {
   continuationIds(appended: readonly ConversationMessage[]): Promise<Int32Array>;
   /** True when the ids end with the end-of-turn id. */
   endsTurn(ids: Int32Array): boolean;
-  /** `tools` are those of the request: some formats need their schemas to read arguments. */
-  parseTurn(ids: ArrayLike<number>, tools?: readonly ToolSpecification[]): ParsedTurn;
+  parseTurn(ids: ArrayLike<number>, options?: ParseTurnOptions): ParsedTurn;
+  /** Text of ids, special tokens included. */
+  decode(ids: ArrayLike<number>): string;
 }

@@ -91,7 +91,7 @@ describe.each(FAMILY_NAMES)("%s", (family) => {
       fc.asyncProperty(fc.array(call, { minLength: 1, maxLength: 3 }), async (calls) => {
         const toolCalls = calls.map((one, index) => ({ id: `c${index}`, ...one }));
         const ids = await turnIds(family, { role: "assistant", text: "", toolCalls });
-        const turn = renderer.parseTurn(ids, [TOOL]);
+        const turn = renderer.parseTurn(ids, { tools: [TOOL] });
         expect(sameJson(turn.toolCalls)).toEqual(sameJson(calls));
         expect(turn.text.trim()).toBe("");
         expect(turn.malformedToolCalls).toBeUndefined();
@@ -107,7 +107,7 @@ describe.each(FAMILY_NAMES)("%s", (family) => {
       text: "I look.",
       toolCalls: [{ id: "c", name: "act", arguments: { text: "x" } }],
     };
-    const parsed = rendererOf(family).parseTurn(await turnIds(family, turn), [TOOL]);
+    const parsed = rendererOf(family).parseTurn(await turnIds(family, turn), { tools: [TOOL] });
     expect(parsed.text.trim()).toBe("I look.");
     expect(parsed.toolCalls).toEqual([{ name: "act", arguments: { text: "x" } }]);
   });
@@ -142,7 +142,7 @@ describe.each(FAMILY_NAMES)("%s", (family) => {
         for (const { at, remove, insert } of mutations)
           ids.splice(at % (ids.length + 1), remove, ...insert);
         const known = ids.filter((id) => spelled(vocabulary, id));
-        const turn = renderer.parseTurn(known, [TOOL]);
+        const turn = renderer.parseTurn(known, { tools: [TOOL] });
         for (const { arguments: input } of turn.toolCalls)
           expect(Object.getPrototypeOf(input)).toBe(Object.prototype);
       }),
@@ -223,7 +223,7 @@ function templateText(family: FamilyName, { system, tools, messages }: Conversat
 describe("reasoning", () => {
   const parse = async (text: string, template = chatTemplateOf("qwen3")) => {
     const renderer = rendererOf("qwen3", { chatTemplate: template });
-    return renderer.parseTurn(await vocabularyOf("qwen3").encode(text), [TOOL]);
+    return renderer.parseTurn(await vocabularyOf("qwen3").encode(text), { tools: [TOOL] });
   };
   const CALL = '<tool_call>\n{"name": "act", "arguments": {}}\n</tool_call>';
   const opening = chatTemplateOf("qwen3").replace(
@@ -253,7 +253,11 @@ describe("reasoning", () => {
   });
 
   test("T2. a closing mark alone is text, unless the prompt opened the block", async () => {
-    expect(await parse("a</think>b<|im_end|>")).toEqual({ text: "a</think>b", toolCalls: [] });
+    expect(await parse("a</think>b<|im_end|>")).toEqual({
+      reasoning: "",
+      text: "a</think>b",
+      toolCalls: [],
+    });
     expect(await parse("a</think>b<|im_end|>", opening)).toEqual({
       text: "b",
       toolCalls: [],
@@ -264,6 +268,7 @@ describe("reasoning", () => {
   test("text that spells the marks with ordinary tokens is text", async () => {
     const ids = await vocabularyOf("qwen3").encodeOrdinary("<think>x</think>y");
     expect(rendererOf("qwen3").parseTurn(ids)).toEqual({
+      reasoning: "",
       text: "<think>x</think>y",
       toolCalls: [],
     });
@@ -272,14 +277,19 @@ describe("reasoning", () => {
 
 describe("llama3_json", () => {
   const parse = async (text: string, tools = [TOOL]) =>
-    rendererOf("llama3_json").parseTurn(await vocabularyOf("llama3_json").encode(text), tools);
+    rendererOf("llama3_json").parseTurn(await vocabularyOf("llama3_json").encode(text), { tools });
 
   test("an answer that is JSON is no call, and without tools nothing is", async () => {
     const call = '{"name": "act", "parameters": {"text": "x"}}';
     expect((await parse(`${call}<|eot_id|>`)).toolCalls).toHaveLength(1);
     expect((await parse(`<|python_tag|>${call}<|eot_id|>`)).toolCalls).toHaveLength(1);
-    expect(await parse(`${call}<|eot_id|>`, [])).toEqual({ text: call, toolCalls: [] });
+    expect(await parse(`${call}<|eot_id|>`, [])).toEqual({
+      reasoning: "",
+      text: call,
+      toolCalls: [],
+    });
     expect(await parse('{"answer": 1}<|eot_id|>')).toEqual({
+      reasoning: "",
       text: '{"answer": 1}',
       toolCalls: [],
     });
@@ -294,7 +304,7 @@ describe("qwen3_coder", () => {
   const parse = async (body: string) =>
     rendererOf("qwen3_coder").parseTurn(
       await vocabularyOf("qwen3_coder").encode(`<tool_call>\n${body}\n</tool_call><|im_end|>`),
-      [TOOL],
+      { tools: [TOOL] },
     );
   const call = (key: string, value: string) =>
     `<function=act>\n<parameter=${key}>\n${value}\n</parameter>\n</function>`;

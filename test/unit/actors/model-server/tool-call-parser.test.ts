@@ -1,4 +1,4 @@
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import type { ChatTemplateRenderer } from "../../../../src/actors/model-server/renderers/chat-template-renderer.js";
 import { loadQwen3Vocabulary, type Vocabulary } from "../../../../src/embedded-policy/index.js";
 import { emitted, qwen3Renderer } from "../../../support/model-server.js";
@@ -19,14 +19,15 @@ test("text and tool calls are read from the ids", async () => {
     `I look.\n${call('{"name": "Bash", "arguments": {"command": "ls"}}')}\n${call('{"name":"Read"}')}<|im_end|>`,
   );
   expect(turn).toEqual({
+    reasoning: "",
     text: "I look.\n\n",
     toolCalls: [
       { name: "Bash", arguments: { command: "ls" } },
       { name: "Read", arguments: {} },
     ],
   });
-  expect(await parse("plain<|im_end|>")).toEqual({ text: "plain", toolCalls: [] });
-  expect(await parse("<|im_end|>")).toEqual({ text: "", toolCalls: [] });
+  expect(await parse("plain<|im_end|>")).toEqual({ reasoning: "", text: "plain", toolCalls: [] });
+  expect(await parse("<|im_end|>")).toEqual({ reasoning: "", text: "", toolCalls: [] });
 });
 
 test.each([
@@ -42,6 +43,7 @@ test.each([
 ])("%s stays text, verbatim, and is counted", async (_what, text) => {
   const malformedToolCalls = text.split("<tool_call>").length - 1;
   expect(await parse(`${text}<|im_end|>`)).toEqual({
+    reasoning: "",
     text,
     toolCalls: [],
     ...(malformedToolCalls === 0 ? {} : { malformedToolCalls }),
@@ -51,6 +53,7 @@ test.each([
 test("a good call after a bad one is still a call", async () => {
   const turn = await parse(`<tool_call>bad${call('{"name": "a", "arguments": {}}')}<|im_end|>`);
   expect(turn).toEqual({
+    reasoning: "",
     text: "<tool_call>bad",
     toolCalls: [{ name: "a", arguments: {} }],
     malformedToolCalls: 1,
@@ -60,6 +63,7 @@ test("a good call after a bad one is still a call", async () => {
 test("markup spelled with plain tokens is text", async () => {
   const text = call('{"name": "a", "arguments": {}}');
   expect(renderer.parseTurn(await vocabulary.encodeOrdinary(text))).toEqual({
+    reasoning: "",
     text,
     toolCalls: [],
   });
@@ -73,4 +77,31 @@ test("a non-canonical split of the same text reads the same", async () => {
   expect(renderer.parseTurn(split).toolCalls).toEqual([
     { name: "Bash", arguments: { command: "ls" } },
   ]);
+});
+
+describe("T2. reasoning", () => {
+  const inner = call('{"name": "a", "arguments": {}}');
+  test("is what a block that opens the turn encloses, tool calls and all", async () => {
+    expect(await parse(`<think>\nhm ${inner}\n</think>\n\nyes ${inner}<|im_end|>`)).toEqual({
+      reasoning: `hm ${inner}`,
+      text: "yes ",
+      toolCalls: [{ name: "a", arguments: {} }],
+    });
+    expect(await parse("<think>\n\n</think>\n\nyes<|im_end|>")).toMatchObject({
+      reasoning: "",
+      text: "yes",
+    });
+  });
+  test.each([
+    ["<think>never closed", "never closed", ""],
+    ["first <think>then</think>", "then", "first "],
+  ])("%s holds no reasoning in its text", async (written, reasoning, text) => {
+    expect(await parse(`${written}<|im_end|>`)).toMatchObject({ reasoning, text });
+  });
+});
+
+test("tool calls that the request forbids stay text", async () => {
+  const text = call('{"name": "a", "arguments": {}}');
+  const turn = renderer.parseTurn(await emitted(`${text}<|im_end|>`), { toolCalls: false });
+  expect(turn).toEqual({ reasoning: "", text, toolCalls: [] });
 });
