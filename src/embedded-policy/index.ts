@@ -1,6 +1,6 @@
 export { loadCheckpoint, saveCheckpoint } from "./checkpoint.js";
 export { PolicyError, type PolicyErrorCode } from "./errors.js";
-export type { ReplayFigures } from "./gradient.js";
+export type { PolicySample, ReplayFigures } from "./gradient.js";
 export {
   groupAdvantages,
   groupSamples,
@@ -15,7 +15,6 @@ export * from "./types.js";
 export {
   initialOptimizer,
   type OptimizerState,
-  type PolicySample,
   type PolicyUpdate,
   policyGradientUpdate,
   type UpdateOptions,

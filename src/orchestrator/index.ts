@@ -22,9 +22,8 @@ export type {
   Run,
   SingleRollout,
 } from "./run-api.js";
-export type { RolloutFigures } from "./run-counts.js";
+export type { RolloutFigures, RunStats } from "./run-counts.js";
 export type { RunEvent, RunEventListener } from "./run-events.js";
-export type { RunStats } from "./run-metrics.js";
 export { type RunRolloutsRequest, runRollouts } from "./run-rollouts.js";
 export { failedRollouts, type RunStop, type RunSummary } from "./run-summary.js";
 export type { TasksInput } from "./tasks.js";
