@@ -5,6 +5,7 @@ export type {
   FunctionHarnessFunction,
 } from "./agent-harness/kinds/function.js";
 export type { AgentHarnessOptions } from "./agent-harness/options.js";
+export { taskPrompt } from "./agent-harness/prompt.js";
 export { checkTaskFiles } from "./agent-harness/task-files.js";
 export { readWorkFile } from "./agent-harness/verifier-files.js";
 export type { Verifier, VerifierInput } from "./agent-harness/verify.js";

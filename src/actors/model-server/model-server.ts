@@ -165,12 +165,12 @@ export class ModelServer {
   async #modelCall(dialect: Dialect, target: RolloutPath, exchange: Exchange): Promise<void> {
     const { request, reply } = exchange;
     const clientGone = clientGoneSignal(request, reply);
-    const modelRequest = dialect.parse(jsonBody(request), request.headers);
+    const call = dialect.parse(jsonBody(request), request.headers);
     const access = authorise(target, request.headers, this.#access);
-    const run = this.#admitted(modelRequest, access, clientGone);
-    if (!modelRequest.stream) return sendJson(dialect, reply, run);
+    const run = this.#admitted(call.request, access, clientGone);
+    if (!call.request.stream) return sendJson(call, reply, run);
     const { keepAliveAfterMs } = this.#limits;
-    return sendStream(dialect, reply, { clock: this.#clock, keepAliveAfterMs }, run);
+    return sendStream(call, reply, { clock: this.#clock, keepAliveAfterMs }, run);
   }
 
   /** Takes a place among the rollout's calls; the returned function gives it back when the call has its outcome. */
@@ -196,9 +196,9 @@ export class ModelServer {
 
   async #countTokens(dialect: Dialect, target: RolloutPath, exchange: Exchange): Promise<number> {
     const { request } = exchange;
-    const modelRequest = dialect.parse(jsonBody(request), request.headers);
+    const call = dialect.parse(jsonBody(request), request.headers);
     const { rollout, captured } = authorise(target, request.headers, this.#access);
-    const prompt = await promptOf(this.#services, modelRequest, captured ? rollout : undefined);
+    const prompt = await promptOf(this.#services, call.request, captured ? rollout : undefined);
     return prompt.ids.length;
   }
 

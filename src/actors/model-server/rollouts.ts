@@ -42,6 +42,7 @@ export class Rollout {
   readonly #limits: CallLimits;
   readonly #running = new Set<AdmittedCall>();
   readonly #recorded: string[] = [];
+  readonly #undelivered: string[] = [];
   #sealed = false;
   #admitted = 0;
   #started = 0;
@@ -99,6 +100,11 @@ export class Rollout {
     this.#tokensRecorded += generatedTokens;
   }
 
+  /** A recorded call whose client went away before it had the whole answer. */
+  countUndelivered(modelCallId: string): void {
+    this.#undelivered.push(modelCallId);
+  }
+
   countEnded(outcome: "failed" | "aborted"): void {
     if (outcome === "failed") this.#failed += 1;
     else this.#aborted += 1;
@@ -126,6 +132,7 @@ export class Rollout {
     return {
       started: this.#started,
       recordedCallIds: [...this.#recorded],
+      ...(this.#undelivered.length > 0 ? { undeliveredCallIds: [...this.#undelivered] } : {}),
       failed: this.#failed,
       aborted: this.#aborted,
       captureLost: this.#captureLost,

@@ -53,6 +53,7 @@ export function tokenEntry(call: FinishedCall): TokenEntry {
     ...(prompt.reason === undefined ? {} : { parent_resolution_reason: prompt.reason }),
     cum_len: prompt.ids.length + generation.tokenIds.length,
     purpose: request.purpose,
+    tools_offered: conversation.tools.length,
     served_message_id: reply.messageId,
     served_tool_call_ids: reply.toolCalls.map((toolCall) => toolCall.id),
     context_digest: contextDigest(conversation, conversation.messages.length),
@@ -63,9 +64,11 @@ export function tokenEntry(call: FinishedCall): TokenEntry {
   };
 }
 
-/** The answer as Responses items: a message when there is text, then each tool call. */
+/** The answer as Responses items: reasoning, a message when there is text, then each tool call. */
 function outputItems(reply: ServedReply): OutputItem[] {
   const items: OutputItem[] = [];
+  if (reply.reasoning !== "")
+    items.push({ type: "reasoning", summary: [{ type: "summary_text", text: reply.reasoning }] });
   if (reply.text !== "")
     items.push({
       type: "message",

@@ -21,6 +21,7 @@ const Finished = z.looseObject({
 const Ledger = z.looseObject({
   started: z.number(),
   recordedCallIds: z.array(z.string()),
+  undeliveredCallIds: z.array(z.string()).optional(),
   failed: z.number(),
   aborted: z.number(),
   captureLost: z.number(),
