@@ -5,6 +5,7 @@
  */
 import { Command, CommanderError, Option } from "commander";
 import { configCommand } from "./commands/config.js";
+import { exportCommand } from "./commands/export.js";
 import { rebuildCommand } from "./commands/rebuild.js";
 import { runCommand } from "./commands/run.js";
 import { verifyCommand } from "./commands/verify.js";
@@ -50,6 +51,14 @@ function program(finish: (code: number) => void): Command {
     .addOption(configOption())
     .option("--json", "print the report as JSON")
     .action(async (options) => finish(await verifyCommand(options)));
+  corral
+    .command("export")
+    .description("write the trainable rows of a results file as another trainer's data")
+    .requiredOption("--rollouts <file>", "results of corral run")
+    .requiredOption("--format <format>", "gym, verl, trl, slime or parquet")
+    .requiredOption("--out <file>", "the new file")
+    .option("--chains <chains>", "main: the chain that a row shows; all: each chain", "main")
+    .action(async (options) => finish(await exportCommand(options)));
   for (const command of corral.commands) command.exitOverride();
   return corral;
 }

@@ -12,6 +12,13 @@ export {
 export type { CorralConfig } from "./config/schema.js";
 export { createTrainer, type Trainer, type TrainerOptions } from "./embedded-trainer.js";
 export { ConfigError, type ConfigErrorCode, isConfigError } from "./errors.js";
+export {
+  EXPORT_FORMATS,
+  type ExportFormat,
+  type ExportReport,
+  type ExportRequest,
+  exportRollouts,
+} from "./export/export-rollouts.js";
 export { launch } from "./launch.js";
 export type { PolicyPush } from "./policy-update.js";
 export type { Rollout, RolloutGroup } from "./rollout-group.js";
