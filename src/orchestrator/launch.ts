@@ -104,6 +104,7 @@ async function start(runtime: Runtime, request: LaunchRequest): Promise<Launched
       ...(store === undefined ? {} : { store }),
       servers: [...servers.values()].flat().map(({ ref }) => ref),
       rebuildResponse: decisions.rebuild,
+      rows: rowOptions(config),
       ...namedPolicy(new Set(served.map(({ digest }) => digest))),
     },
     { name: "rollout-consumer", maxConcurrency: SHARED_CONCURRENCY, stopStage: STAGE.consumer },
@@ -117,6 +118,14 @@ async function start(runtime: Runtime, request: LaunchRequest): Promise<Launched
     [Symbol.asyncDispose]: async () => {
       await runtime.shutdown({ deadlineMs: SHUTDOWN_DEADLINE_MS });
     },
+  };
+}
+
+function rowOptions({ token_id_capture: block }: CorralConfig) {
+  return {
+    delivery: block.delivery,
+    outputForm: block.output_form,
+    trainedPurposes: block.trained_purposes,
   };
 }
 

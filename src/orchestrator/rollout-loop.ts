@@ -138,6 +138,8 @@ export class RolloutLoop {
       rolloutId,
       attempt,
       captured: finished.captured,
+      rebuilt: report.rebuilt,
+      warnings: report.warnings,
       reward: report.reward,
       masked: report.masked,
       maskReasons: report.maskReasons,

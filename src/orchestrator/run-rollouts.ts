@@ -15,8 +15,9 @@ import { slotKey, slotsOf } from "./rollout-ids.js";
 import { RolloutLoop } from "./rollout-loop.js";
 import { openRunDirectory, type RunDirectory } from "./run-directory.js";
 import type { RunEventListener } from "./run-events.js";
-import { RowTally, type RunSummary } from "./run-summary.js";
-import { StopWatch } from "./stop-watch.js";
+import { healthSigns, RunHealth } from "./run-health.js";
+import { RowTally, type RunStop, type RunSummary } from "./run-summary.js";
+import { maskStop, StopWatch } from "./stop-watch.js";
 import { loadTasks, type TaskSet, type TasksInput } from "./tasks.js";
 
 export interface RunRolloutsRequest {
@@ -102,6 +103,7 @@ async function runIn(
     resumed: directory.resumed,
   });
   const watch = new StopWatch(config);
+  const health = new RunHealth(onEvent, decisions.rebuild);
   const loop = new RolloutLoop({
     config,
     run,
@@ -111,6 +113,7 @@ async function runIn(
     onEvent: (event) => {
       watch.see(event);
       onEvent(event);
+      health.see(event);
     },
   });
   watch.attach(loop, request.signal);
@@ -156,9 +159,16 @@ async function summarise(ended: Ended): Promise<RunSummary> {
     callsPerWorker: await callsPerWorker(run),
     wallMs: Math.round(wallMs),
     rolloutsPerMinute: (60_000 * rowsOfThisProcess) / wallMs,
-    stopped: counted.rollouts < slots.length ? watch.stop : null,
+    stopped: stopOf(ended, counted),
+    health: [...healthSigns(counted).values()],
     evaluationOnly: !Object.values(decisions.selected).includes(true),
   };
+}
+
+/** Too many masked rows are a stop also when no rollout is left, or when an earlier process wrote most of them. */
+function stopOf({ watch, slots, request }: Ended, counted: RowTally["counted"]): RunStop | null {
+  const stop = watch.stop ?? maskStop(request.config, counted.captured, counted.masked);
+  return stop?.reason === "mask_fraction" || counted.rollouts < slots.length ? stop : null;
 }
 
 async function callsPerWorker(run: LaunchedRun): Promise<Record<string, number>> {

@@ -7,13 +7,16 @@
  *     and is followed by others is corruption and an error.
  * J3. A failed append leaves nothing: the file is cut back to the last whole line. If that fails too, the file takes
  *     no more lines until it is opened again, which cuts it.
+ * J4. A line is written in pieces: a row of any size takes no more memory than the value itself and one piece.
  */
 import fs, { type FileHandle } from "node:fs/promises";
 import path from "node:path";
 import { RolloutConsumerError } from "./errors.js";
+import { jsonChunks } from "./json-chunks.js";
 
 const READ_CHUNK_BYTES = 1024 * 1024;
 const NEWLINE = 0x0a;
+const LINE_END = Uint8Array.of(NEWLINE);
 
 /** What an append needs of the open file. */
 export type AppendFile = Pick<FileHandle, "write" | "sync" | "truncate" | "close">;
@@ -75,24 +78,28 @@ export class JsonlWriter {
 
   async #append(value: unknown): Promise<void> {
     if (this.#broken !== null) throw this.#failed("takes no more lines", this.#broken);
-    const line = Buffer.from(`${JSON.stringify(value)}\n`);
+    let end = this.#size;
     try {
-      await this.#writeAll(line);
+      for (const chunk of jsonChunks(value)) {
+        await this.#writeAll(chunk, end);
+        end += chunk.length;
+      }
+      await this.#writeAll(LINE_END, end);
       await this.#file.sync();
     } catch (error) {
       await this.#cutBack();
       throw this.#failed("the line was not written", error);
     }
-    this.#size += line.length;
+    this.#size = end + LINE_END.length;
   }
 
-  async #writeAll(line: Buffer): Promise<void> {
-    for (let done = 0; done < line.length; ) {
+  async #writeAll(bytes: Uint8Array, position: number): Promise<void> {
+    for (let done = 0; done < bytes.length; ) {
       const { bytesWritten } = await this.#file.write(
-        line,
+        bytes,
         done,
-        line.length - done,
-        this.#size + done,
+        bytes.length - done,
+        position + done,
       );
       if (bytesWritten === 0) throw new Error("the file takes no more bytes");
       done += bytesWritten;

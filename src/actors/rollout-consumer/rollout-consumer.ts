@@ -20,7 +20,7 @@ import {
 import type { FinishedRollout, RolloutLedger, RolloutSlot } from "../rollout.js";
 import { Journal, type JournaledRollout, type SlotAttempt, slotKey } from "./journal.js";
 import { JsonlWriter } from "./jsonl-writer.js";
-import type { RolloutSealer } from "./options.js";
+import type { RolloutSealer, RowOptions } from "./options.js";
 import { type DeliveryReport, deliveredReport, undeliveredReport } from "./report.js";
 import { type DeliveredRow, readDeliveredRow, textRow } from "./row.js";
 
@@ -36,6 +36,7 @@ export interface RolloutConsumerParts {
   readonly source: Pick<TokenSource, "freeze" | "drop"> | null;
   readonly servers: readonly RolloutSealer[];
   readonly rebuildResponse: boolean;
+  readonly rows?: RowOptions;
   readonly policy?: { readonly kind: string; readonly checkpoint_digest?: string };
   readonly logger: ConsumerLogger;
 }
@@ -190,6 +191,8 @@ export class RolloutConsumer {
     );
     const { finalMessageId: messageId, finalText: text } = finished.outcome;
     return finalizeRolloutTokenCapture(row, source, {
+      ...this.#parts.rows,
+      arrays: "views",
       ledgers: ledgers.filter((ledger) => ledger !== null),
       terminal: { messageId, text },
       extraMaskReasons: [...died, ...reasons],
