@@ -8,7 +8,9 @@ export type {
   Task,
 } from "./actors/index.js";
 export {
+  type FlatTrajectory,
   finalizeRolloutTokenCapture,
+  flattenTrajectory,
   isTrainable,
   rebuildEntriesFile,
   retireRolloutTokenCapture,
@@ -16,5 +18,6 @@ export {
   type TokenLineage,
   type TokenSink,
   type TokenSource,
+  trajectoryRows,
 } from "./capture/index.js";
 export * from "./orchestrator/index.js";

@@ -41,7 +41,10 @@ function program(finish: (code: number) => void): Command {
     .command("rebuild")
     .description("rebuild trajectories from token records; one JSON build a line")
     .requiredOption("--entries <file>", "token records, one JSON object a line")
-    .addOption(new Option("--mode <mode>", "what is delivered").default("main"))
+    .addOption(new Option("--mode <mode>", "main (one chain) or all (every chain)").default("main"))
+    .addOption(
+      new Option("--form <form>", "full or delta: what an item's prompt holds").default("full"),
+    )
     .action(async (options) => finish(await rebuildCommand(options)));
   corral
     .command("verify")
