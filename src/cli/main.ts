@@ -5,6 +5,7 @@
  */
 import { Command, CommanderError, Option } from "commander";
 import { configCommand } from "./commands/config.js";
+import { explainCommand, inspectRolloutCommand } from "./commands/explain.js";
 import { rebuildCommand } from "./commands/rebuild.js";
 import { runCommand } from "./commands/run.js";
 import { verifyCommand } from "./commands/verify.js";
@@ -53,8 +54,28 @@ function program(finish: (code: number) => void): Command {
     .addOption(configOption())
     .option("--json", "print the report as JSON")
     .action(async (options) => finish(await verifyCommand(options)));
+  addRolloutCommand(
+    corral,
+    "explain",
+    "why a rollout's calls are not one chain, with the tokens",
+  ).action(async (rollout, options) => finish(await explainCommand(rollout, options)));
+  addRolloutCommand(
+    corral,
+    "inspect",
+    "the tree of a rollout's calls: purposes, lengths, masks",
+  ).action(async (rollout, options) => finish(await inspectRolloutCommand(rollout, options)));
   for (const command of corral.commands) command.exitOverride();
   return corral;
+}
+
+function addRolloutCommand(corral: Command, name: string, description: string): Command {
+  return corral
+    .command(name)
+    .description(description)
+    .argument("<rollout>", "rollout id")
+    .option("--dir <folder>", "a run directory, or the folder of them (token_id_capture.dir)")
+    .option("--entries <file>", "token records, one JSON object a line")
+    .option("--json", "print as JSON");
 }
 
 async function main(argv: readonly string[]): Promise<number> {

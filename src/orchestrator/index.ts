@@ -11,6 +11,7 @@ export {
 } from "./config/load.js";
 export type { CorralConfig } from "./config/schema.js";
 export { ConfigError, type ConfigErrorCode, isConfigError } from "./errors.js";
+export { explainRollout, inspectRollout, type RolloutExplanation } from "./explain-rollout.js";
 export { type LaunchedRun, type LaunchRequest, launch, type ServerWorker } from "./launch.js";
 export type { RunEvent, RunEventListener } from "./run-events.js";
 export { type RunRolloutsRequest, runRollouts } from "./run-rollouts.js";
