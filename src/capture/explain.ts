@@ -73,8 +73,8 @@ function inOrderOfTime({ entry: a }: CallNode, { entry: b }: CallNode): number {
 }
 
 function breaksChain(node: CallNode, earlier: readonly CallNode[]): boolean {
-  if (node.parent === null) return earlier.length > 0 || node.boundary !== undefined;
   if (node.quarantined || node.undecided) return true;
+  if (node.parent === null) return earlier.length > 0 || node.boundary !== undefined;
   return earlier.some((other) => other.parent === node.parent && !other.quarantined);
 }
 
