@@ -3,13 +3,15 @@
  *
  * B1. A build never throws: what cannot be built is a masked build with an error.
  * B2. Masked = error, unresolved retry, roots ≠ 1, chains ≠ 1, an UNRESOLVED boundary in the chain, incomplete, a
- *     final answer outside the chain, or a reason of the caller. Each is named in `mask_reasons`.
+ *     final answer outside the chain, an auxiliary chain, or a reason of the caller. Each is named in `mask_reasons`.
  * B3. The build does not depend on the order of the entries.
  * B4. `created_at` chooses only which chain a masked build of `main` shows: earliest root, then smallest call id.
  * B5. When every call has a verdict and the final answer is in exactly one chain, that chain stands alone: other roots,
  *     chains and retries are not its concern. In two chains it masks.
  * B6. `all` gives every chain, each sampled token in one of them only. When every call has a verdict, each chain is
  *     masked for its own reasons and the rollout's, not for being one of several.
+ * B7. A chain that ends in an auxiliary call is masked unless that call gave the final answer: when the task's own
+ *     calls failed, what is left must not earn the task's reward.
  */
 import type { BuildOptions, TrajectoryBuild } from "./build.js";
 import { callWarnings } from "./call-health.js";

@@ -29,7 +29,12 @@ export function judgeChains(
   }
   if (options.delivery !== "all") {
     const chain = chooseChain(graph, answering);
-    const reasons = [...mainReasons(graph, answering), ...ownReasons(chain), ...shared];
+    const reasons = [
+      ...mainReasons(graph, answering),
+      ...ownReasons(chain),
+      ...auxiliaryReasons(chain, answerId, purposes),
+      ...shared,
+    ];
     return { chain, others: [], holdsAnswer: answering.length > 0, reasons };
   }
   const [shown = [], ...rest] = shareCalls(graph, answerId, purposes);
@@ -38,7 +43,12 @@ export function judgeChains(
     chain: shown,
     others: rest.map((owned) => sideTrajectory(owned, purposes, whole, options)),
     holdsAnswer: answering.length > 0,
-    reasons: [...(graph.linked ? undecidedReasons(shown) : []), ...ownReasons(shown), ...whole],
+    reasons: [
+      ...(graph.linked ? undecidedReasons(shown) : []),
+      ...ownReasons(shown),
+      ...auxiliaryReasons(shown, answerId, purposes),
+      ...whole,
+    ],
   };
 }
 
@@ -105,6 +115,23 @@ function ownReasons([first]: readonly CallNode[]): MaskReason[] {
   const root = first?.root;
   if (root?.boundary === undefined) return [];
   return [{ code: "UNRESOLVED_PARENT", detail: `${root.entry.model_call_id}: ${root.boundary}` }];
+}
+
+/** What a harness asks for beside its task. */
+const AUXILIARY_PURPOSES: ReadonlySet<string> = new Set(["title", "subagent", "compaction"]);
+
+/** B7. */
+function auxiliaryReasons(
+  chain: readonly CallNode[],
+  answerId: string | null,
+  purposes: ReadonlyMap<string, CallPurpose>,
+): MaskReason[] {
+  const lastId = chain.at(-1)?.entry.model_call_id;
+  if (lastId === undefined || lastId === answerId) return [];
+  const purpose = purposes.get(lastId) ?? "main";
+  return AUXILIARY_PURPOSES.has(purpose)
+    ? [{ code: "AUXILIARY_CHAIN", detail: `${lastId}: ${purpose}` }]
+    : [];
 }
 
 /** What masks every chain: a reason of the caller, a store that lost a call. */

@@ -18,6 +18,7 @@ import type { BuildError } from "./record-problems.js";
 import type { TokenEntry } from "./records.js";
 import { describeError, readSnapshot, rolloutIdProblem } from "./snapshot.js";
 import type { Terminal } from "./terminal.js";
+import { CheckedTokens } from "./token-arrays.js";
 import { generatedItems, sameItems } from "./token-items.js";
 import { rowTrajectories } from "./trajectory-rows.js";
 
@@ -103,8 +104,7 @@ function buildSnapshot(snapshot: TokenCaptureSnapshot, options: FinalizeOptions)
   const buildOptions = optionsOf(snapshot, options);
   let entries: TokenEntry[];
   try {
-    // A source of the user's own may hand over anything, also the JSON form or a newer record.
-    entries = snapshot.entries.map((entry) => parseTokenEntry(entry));
+    entries = checkEntries(snapshot);
   } catch (error) {
     return failedBuild(snapshot.entries.length, buildOptions, describeError(error));
   }
@@ -112,6 +112,17 @@ function buildSnapshot(snapshot: TokenCaptureSnapshot, options: FinalizeOptions)
   const ledger = ledgerReasons(ids, options.ledgers, options.expectedCallIds);
   const extraMaskReasons = [...ledger, ...(options.extraMaskReasons ?? [])];
   return buildTrajectory(entries, { ...buildOptions, extraMaskReasons });
+}
+
+/** A source of the user's own may hand over anything, also the JSON form or a newer record. */
+function checkEntries({ entries }: TokenCaptureSnapshot): TokenEntry[] {
+  const checked = new CheckedTokens();
+  return entries.map((record) => {
+    const checkedPromptLength = checked.lengthIn(record?.prompt_token_ids);
+    const entry = parseTokenEntry(record, { checkedPromptLength });
+    checked.note(entry.prompt_token_ids);
+    return entry;
+  });
 }
 
 function optionsOf(snapshot: TokenCaptureSnapshot, options: FinalizeOptions): BuildOptions {

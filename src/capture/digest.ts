@@ -4,9 +4,10 @@
  * D1. Equal records have equal digests whatever the order of their keys; `created_at` and `digest` are left out (C3).
  * D2. The digest covers the full prompt and float64 log probabilities, however the store keeps them.
  * D3. What JSON would change or drop in silence (NaN, a function, a class instance) is refused.
+ * D4. A call that extends another is digested at the cost of its own new tokens, however long its prompt is.
  */
-import { createHash } from "node:crypto";
-import { float64Bytes, int32Bytes } from "./blob.js";
+import { createHash, type Hash } from "node:crypto";
+import { bytesOf } from "./blob.js";
 import { canonicalJson } from "./canonical-json.js";
 import { CaptureError } from "./errors.js";
 import type { TokenEntry } from "./records.js";
@@ -32,27 +33,50 @@ export function entryMeta(entry: TokenEntry): string {
 }
 
 /**
- * sha256, hex, over the canonical meta, the two lengths (uint32), the int32 bytes of the full prompt and of the
- * generation, and the float64 bytes of the log probabilities.
+ * sha256, hex, over the cumulative digest (32 bytes), the two lengths (uint32), the float64 bytes of the log
+ * probabilities and the canonical meta. Tokens enter through the cumulative digest alone (D4).
+ *
+ * @param cumulative sha256, hex, of prompt and generation, where the caller has it.
  */
-export function entryDigest(entry: TokenEntry, meta: string = entryMeta(entry)): string {
-  const prompt = entry.prompt_token_ids;
-  const generation = entry.generation_token_ids;
+export function entryDigest(
+  entry: TokenEntry,
+  meta: string = entryMeta(entry),
+  cumulative: string = cumulativeDigest(entry.prompt_token_ids, entry.generation_token_ids),
+): string {
+  const lengths = [entry.prompt_token_ids.length, entry.generation_token_ids.length];
   return createHash("sha256")
+    .update(cumulative, "hex")
+    .update(bytesOf(Int32Array.from(lengths)))
+    .update(bytesOf(entry.generation_log_probs))
     .update(meta, "utf8")
-    .update(new Uint8Array(Uint32Array.of(prompt.length, generation.length).buffer))
-    .update(int32Bytes(prompt))
-    .update(int32Bytes(generation))
-    .update(float64Bytes(entry.generation_log_probs))
     .digest("hex");
 }
 
 /** sha256, hex, over the int32 bytes of prompt and generation: equal means identical tokens. */
 export function cumulativeDigest(prompt: Int32Array, generation: Int32Array): string {
-  return createHash("sha256")
-    .update(int32Bytes(prompt))
-    .update(int32Bytes(generation))
-    .digest("hex");
+  return TokenHash.empty().add(prompt).add(generation).hex();
+}
+
+/** A cumulative digest that can go on: each step costs the tokens it adds. Immutable. */
+export class TokenHash {
+  readonly #state: Hash;
+
+  private constructor(state: Hash) {
+    this.#state = state;
+  }
+
+  static empty(): TokenHash {
+    return new TokenHash(createHash("sha256"));
+  }
+
+  /** The hash of the tokens so far followed by these, int32[n]. */
+  add(tokens: Int32Array): TokenHash {
+    return new TokenHash(this.#state.copy().update(bytesOf(tokens)));
+  }
+
+  hex(): string {
+    return this.#state.copy().digest("hex");
+  }
 }
 
 function refuseUnsayable(value: unknown, depth: number): void {

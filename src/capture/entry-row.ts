@@ -1,22 +1,25 @@
 /**
  * A record as it is stored, and how the two forms turn into each other. Encoding runs in the model-server worker,
- * off the one writer.
+ * off the one writer. A prompt is stored as what follows its longest known beginning, the base: an earlier record's
+ * prompt and generation.
  *
  * S1. A decoded record equals the encoded one, value for value, or decoding throws `DIGEST_MISMATCH`.
  * S2. A stored record of a newer format throws `SCHEMA_TOO_NEW` before anything of it is decoded.
+ * S3. A base is named by its digest, so a call id that came again can never be a wrong one.
  */
 import { createHash } from "node:crypto";
-import {
-  decodeLogProbs,
-  encodeLogProbs,
-  int32Bytes,
-  int32FromBytes,
-  type LogProbWidth,
-} from "./blob.js";
+import { decodeLogProbs, encodeLogProbs, int32Bytes, type LogProbWidth } from "./blob.js";
 import type { LineageKey, LineageNode } from "./contracts.js";
-import { cumulativeDigest, entryDigest, entryMeta } from "./digest.js";
+import { entryDigest, entryMeta, TokenHash } from "./digest.js";
 import { CaptureError } from "./errors.js";
 import { SCHEMA_VERSION, type TokenEntry } from "./records.js";
+
+/** An earlier record of the rollout (S3). */
+export interface EntryBase {
+  readonly modelCallId: string;
+  /** sha256, 32 bytes. */
+  readonly digest: Uint8Array;
+}
 
 /** One encoded record. Plain data: it crosses from a model-server worker to the writer. */
 export interface EntryRow {
@@ -33,7 +36,11 @@ export interface EntryRow {
   readonly generationLength: number;
   readonly logProbWidth: LogProbWidth;
   readonly meta: string;
-  /** int32[P]. */
+  /** Null when `prompt` is the whole prompt. */
+  readonly base: EntryBase | null;
+  /** Leading prompt tokens that the base's prompt and generation begin with; 0 without a base. */
+  readonly prefixLength: number;
+  /** int32[P - prefixLength]. */
   readonly prompt: Uint8Array;
   /** int32[G]. */
   readonly generation: Uint8Array;
@@ -48,6 +55,10 @@ export interface StoredEntry {
   readonly digest: Uint8Array;
   readonly cum_digest: Uint8Array;
   readonly created_at: number;
+  readonly base_id: number | null;
+  readonly prefix_len: number;
+  readonly n_prompt: number;
+  readonly n_gen: number;
   readonly lp_width: LogProbWidth;
   readonly meta: string;
   readonly prompt: Uint8Array;
@@ -55,38 +66,75 @@ export interface StoredEntry {
   readonly logp: Uint8Array;
 }
 
+/** Where a prompt starts to be new. */
+export interface DeltaStart {
+  readonly base: EntryBase;
+  readonly prefixLength: number;
+  /** Over the first `prefixLength` tokens of the prompt. */
+  readonly hash: TokenHash;
+}
+
 /**
- * Encodes a checked record.
+ * Encodes a checked record whole.
  * @throws DIGEST_MISMATCH when the record brings a digest that is not its own.
  * @throws RECORD_INVALID when a field has no JSON form.
  */
 export function encodeEntry(entry: TokenEntry): EntryRow {
+  return encodeDelta(entry, undefined).row;
+}
+
+/**
+ * Encodes a checked record as what is new in it; `hash` covers its prompt and generation.
+ * @throws as `encodeEntry` does.
+ */
+export function encodeDelta(
+  entry: TokenEntry,
+  start: DeltaStart | undefined,
+): { row: EntryRow; hash: TokenHash } {
+  const prefixLength = start?.prefixLength ?? 0;
+  const suffix = entry.prompt_token_ids.subarray(prefixLength);
+  const hash = (start?.hash ?? TokenHash.empty()).add(suffix).add(entry.generation_token_ids);
+  const cumulative = hash.hex();
   const meta = entryMeta(entry);
-  const digest = entryDigest(entry, meta);
+  const digest = entryDigest(entry, meta, cumulative);
   if (entry.digest !== undefined && entry.digest !== digest) {
     throw new CaptureError(
       "DIGEST_MISMATCH",
       `The record of call ${JSON.stringify(entry.model_call_id)} brings a digest that is not its own.`,
     );
   }
-  const prompt = entry.prompt_token_ids;
-  const generation = entry.generation_token_ids;
   const logProbs = encodeLogProbs(entry.generation_log_probs);
-  return {
+  const row: EntryRow = {
     rolloutId: entry.rollout_id,
     modelCallId: entry.model_call_id,
     digest: hexBytes(digest),
-    cumulativeDigest: hexBytes(cumulativeDigest(prompt, generation)),
+    cumulativeDigest: hexBytes(cumulative),
     lineageKey: keyOfEntry(entry),
     createdAt: entry.created_at,
-    promptLength: prompt.length,
-    generationLength: generation.length,
+    promptLength: entry.prompt_token_ids.length,
+    generationLength: entry.generation_token_ids.length,
     logProbWidth: logProbs.width,
     meta,
-    prompt: int32Bytes(prompt),
-    generation: int32Bytes(generation),
+    base: start?.base ?? null,
+    prefixLength,
+    prompt: int32Bytes(suffix),
+    generation: int32Bytes(entry.generation_token_ids),
     logProbs: logProbs.bytes,
   };
+  return { row, hash };
+}
+
+/** The same record stored whole: its base is not there. `entry` is the one that the row was made of. */
+export function withoutBase(row: EntryRow, entry: Pick<TokenEntry, "prompt_token_ids">): EntryRow {
+  return { ...row, base: null, prefixLength: 0, prompt: int32Bytes(entry.prompt_token_ids) };
+}
+
+/** The tokens of a stored record, put together again. */
+export interface RowTokens {
+  readonly prompt: Int32Array;
+  readonly generation: Int32Array;
+  /** sha256, hex, of both. */
+  readonly cumulative: string;
 }
 
 /**
@@ -94,20 +142,28 @@ export function encodeEntry(entry: TokenEntry): EntryRow {
  * @throws SCHEMA_TOO_NEW (S2)
  * @throws DIGEST_MISMATCH when a stored byte changed (S1).
  */
-export function decodeEntry(row: StoredEntry): TokenEntry {
+export function decodeEntry(row: StoredEntry, tokens: RowTokens): TokenEntry {
   const meta = decodeMeta(row);
   const digest = Buffer.from(row.digest).toString("hex");
-  const entry = { ...meta, ...decodeArrays(row), created_at: row.created_at, digest } as TokenEntry;
+  const entry = {
+    ...meta,
+    prompt_token_ids: tokens.prompt,
+    generation_token_ids: tokens.generation,
+    generation_log_probs: logProbsOf(row),
+    created_at: row.created_at,
+    digest,
+  } as TokenEntry;
+  const actual = entryDigest(entry, row.meta, tokens.cumulative);
+  const cumulative = Buffer.from(row.cum_digest).toString("hex");
   // The columns that find a record are checked too: a flipped bit there would file it under another call.
-  if (entryDigest(entry, row.meta) !== digest || entry.model_call_id !== row.call_id) {
-    throw changed(row.call_id);
-  }
+  const same = actual === digest && cumulative === tokens.cumulative;
+  if (!same || entry.model_call_id !== row.call_id) throw changedRecord(row.call_id);
   return entry;
 }
 
 /** What lineage knows of a stored call, without its arrays. @throws SCHEMA_TOO_NEW (S2) */
 export function decodeNode(
-  row: Omit<StoredEntry, "prompt" | "gen" | "logp"> & { cum_len: number },
+  row: Pick<StoredEntry, "call_id" | "cum_digest" | "meta"> & { readonly cum_len: number },
 ): LineageNode {
   const meta = decodeMeta(row);
   return {
@@ -144,15 +200,11 @@ function keyOfEntry(entry: TokenEntry): Uint8Array | null {
   return text === undefined ? null : lineageKeyHash({ kind: "text", text });
 }
 
-function decodeArrays(row: StoredEntry) {
+function logProbsOf(row: StoredEntry): Float64Array {
   try {
-    return {
-      prompt_token_ids: int32FromBytes(row.prompt),
-      generation_token_ids: int32FromBytes(row.gen),
-      generation_log_probs: decodeLogProbs(row.logp, row.lp_width),
-    };
+    return decodeLogProbs(row.logp, row.lp_width);
   } catch (cause) {
-    throw changed(row.call_id, { cause });
+    throw changedRecord(row.call_id, { cause });
   }
 }
 
@@ -181,11 +233,12 @@ function parseMeta(row: {
   try {
     return JSON.parse(row.meta) as Record<string, unknown>;
   } catch (cause) {
-    throw changed(row.call_id, { cause });
+    throw changedRecord(row.call_id, { cause });
   }
 }
 
-function changed(callId: string, options?: ErrorOptions): CaptureError {
+/** `DIGEST_MISMATCH`: the stored bytes of the call are not those that were put. */
+export function changedRecord(callId: string, options?: ErrorOptions): CaptureError {
   const message = `The stored record of call ${JSON.stringify(callId)} is not what was put.`;
   return new CaptureError("DIGEST_MISMATCH", message, options);
 }

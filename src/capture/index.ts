@@ -48,8 +48,9 @@ export {
   TokenCaptureStore,
   type TokenCaptureStoreOptions,
 } from "./store.js";
+export { BatchedWriter, type BatchWriter } from "./store-batch.js";
 export * from "./store-protocol.js";
-export { StoreSink } from "./store-sink.js";
+export { StoreSink, type StoreSinkOptions } from "./store-sink.js";
 export type { Terminal } from "./terminal.js";
 export { checkGeneration, type TokenLimits } from "./token-arrays.js";
 export { isTrainable } from "./trainable.js";

@@ -63,6 +63,11 @@ const ARRAY_FIELDS = [
   "generation_log_probs",
 ] as const satisfies readonly (keyof TokenEntry)[];
 
+export interface ParseOptions extends TokenLimits {
+  /** So many leading prompt ids are known to be good: they equal ids that were checked. Default 0. */
+  readonly checkedPromptLength?: number;
+}
+
 /**
  * Checks a record, from its JSON form or its form in memory, and returns the form in memory. Unknown fields are left
  * out; null stands for an absent field. Arrays that have the right type already are kept, not copied.
@@ -70,7 +75,7 @@ const ARRAY_FIELDS = [
  * @throws MULTIPLE_TOKEN_CARRIERS when two output items carry token arrays.
  * @throws RECORD_INVALID for everything else, naming the field, the value and what is allowed.
  */
-export function parseTokenEntry(value: unknown, limits: TokenLimits = {}): TokenEntry {
+export function parseTokenEntry(value: unknown, limits: ParseOptions = {}): TokenEntry {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw new CaptureError("RECORD_INVALID", "A token record must be an object.");
   }
@@ -83,7 +88,8 @@ export function parseTokenEntry(value: unknown, limits: TokenLimits = {}): Token
     const issue = parsed.error.issues[0];
     throw invalid(source, `${issue?.path.join(".") ?? ""}: ${issue?.message ?? ""}`);
   }
-  const prompt = checkTokenIds("prompt_token_ids", source["prompt_token_ids"], limits);
+  const known = limits.checkedPromptLength ?? 0;
+  const prompt = checkTokenIds("prompt_token_ids", source["prompt_token_ids"], limits, known);
   const generation = checkTokenIds("generation_token_ids", source["generation_token_ids"], limits);
   const logProbs = checkLogProbs(
     "generation_log_probs",

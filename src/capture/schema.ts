@@ -41,11 +41,10 @@ CREATE TABLE entry(
   lineage_key  BLOB    CHECK (length(lineage_key) = 32),
   created_at   REAL    NOT NULL,             -- Unix epoch, s
   base_id      INTEGER,                      -- prompt = (prompt || gen of base)[0 : prefix_len] || prompt blob
-  prefix_len   INTEGER NOT NULL DEFAULT 0,
+  prefix_len   INTEGER NOT NULL,
   n_prompt     INTEGER NOT NULL,
   n_gen        INTEGER NOT NULL,
   lp_width     INTEGER NOT NULL CHECK (lp_width IN (4, 8)),
-  chain_depth  INTEGER NOT NULL DEFAULT 0,
   meta         TEXT    NOT NULL,             -- canonical JSON of everything that is not an array of numbers
   prompt       BLOB    NOT NULL,             -- int32[n_prompt - prefix_len]
   gen          BLOB    NOT NULL,             -- int32[n_gen]
@@ -54,6 +53,7 @@ CREATE TABLE entry(
   CHECK (length(gen)    = 4 * n_gen),
   CHECK (length(logp)   = lp_width * n_gen),
   CHECK ((base_id IS NULL) = (prefix_len = 0)),
+  CHECK (base_id < id),
   UNIQUE (rid, call_id)
 ) STRICT;
 CREATE INDEX entry_lineage ON entry(rid, lineage_key) WHERE lineage_key IS NOT NULL;

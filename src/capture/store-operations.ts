@@ -8,7 +8,9 @@
  * O4. What began before a reset is refused: its epoch differs, and an epoch is never given twice, also after a sweep.
  * O5. A call that ended without tokens is counted, once, and is never a hole.
  * O6. Only `open` and `reset` make a rollout that can be complete: any other first write makes it incomplete.
+ * O7. A record is stored upon a base only if that base is stored, by call id and digest; else it must come whole.
  */
+import type { EntryRow } from "./entry-row.js";
 import type { Connection } from "./schema.js";
 import type { CallEpoch, StoreAnswer, StoreOperation } from "./store-protocol.js";
 import {
@@ -117,10 +119,20 @@ export class StoreOperations {
       this.#mark(rid, callId, "RECORD_CONFLICT"); // O1
       return { answer: "conflict" };
     }
-    this.#sql.insertEntry.run({ ...row, rid });
+    const baseId = this.#baseOf(rid, row);
+    if (baseId === undefined) return { answer: "rebase" }; // O7
+    const { base: _base, ...columns } = row;
+    this.#sql.insertEntry.run({ ...columns, rid, baseId });
     this.#sql.closeIntent.run(rid, callId);
     this.#sql.bump.run({ rid, now: this.#now() });
     return { answer: "ok", epoch: rollout.epoch };
+  }
+
+  /** Null for a whole prompt; undefined when the rollout has no such base, or one that is too short. */
+  #baseOf(rid: number, { base, prefixLength }: EntryRow): number | null | undefined {
+    if (base === null) return null;
+    const found = this.#sql.findBase.get(rid, base.modelCallId, base.digest);
+    return found === undefined || found.length < prefixLength ? undefined : found.id;
   }
 
   /** O5. A recorded call has tokens, whatever became of its answer: its record stays and nothing is counted. */

@@ -22,7 +22,12 @@ export type StoreOperation =
 /** A refusal is an answer, not an error: what it left behind (a mark) is committed. */
 export type StoreAnswer =
   | { readonly answer: "ok"; readonly epoch: number }
-  | { readonly answer: "conflict" | "frozen" | "retired" | "stale_epoch" };
+  | { readonly answer: "conflict" | "frozen" | "retired" | "stale_epoch" }
+  /** The row's base is not stored: the record must be sent whole. Nothing was written. */
+  | { readonly answer: "rebase" };
+
+/** What became of an operation that was sent together with others. */
+export type StoreOutcome = StoreAnswer | { readonly answer: "failed"; readonly error: unknown };
 
 /**
  * The seam between workers that encode and the thread that commits.

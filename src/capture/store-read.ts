@@ -6,10 +6,11 @@
  * N2. Rows are read with `all`: an unfinished iteration would pin the write-ahead log.
  */
 import type { LineageKey, LineageNode, TokenCaptureSnapshot } from "./contracts.js";
-import { decodeEntry, decodeNode, lineageKeyHash, type StoredEntry } from "./entry-row.js";
-import { CaptureError, isCaptureError } from "./errors.js";
+import { decodeNode, lineageKeyHash, type StoredEntry } from "./entry-row.js";
+import { CaptureError } from "./errors.js";
 import type { TokenEntry } from "./records.js";
 import type { Connection } from "./schema.js";
+import { materialise } from "./store-materialise.js";
 import { ROLLOUT_STATE } from "./store-statements.js";
 
 interface RolloutHead {
@@ -26,7 +27,7 @@ interface RolloutHead {
 type NodeRow = Parameters<typeof decodeNode>[0];
 
 const ENTRY_COLUMNS =
-  "id, call_id, digest, cum_digest, created_at, lp_width, meta, prompt, gen, logp";
+  "id, call_id, digest, cum_digest, created_at, base_id, prefix_len, n_prompt, n_gen, lp_width, meta, prompt, gen, logp";
 
 export class StoreReader {
   readonly #readTransaction: (rolloutId: string) => TokenCaptureSnapshot | undefined;
@@ -55,20 +56,20 @@ export class StoreReader {
     return this.#sql.nodes.all(rolloutId, lineageKeyHash(key)).map(decodeNode);
   }
 
-  /** @throws CALL_NOT_FOUND; DIGEST_MISMATCH when a stored byte changed. */
+  /** @throws CALL_NOT_FOUND; DIGEST_MISMATCH when a stored byte of the call or of what it extends changed. */
   cumulativeIds(rolloutId: string, modelCallId: string): Int32Array {
-    const row = this.#sql.entry.get(rolloutId, modelCallId);
-    if (row === undefined) {
+    const last = materialise(inOrder(this.#sql.chain.all(rolloutId, modelCallId))).at(-1);
+    if (last === undefined) {
       throw new CaptureError(
         "CALL_NOT_FOUND",
         `Rollout ${JSON.stringify(rolloutId)} has no recorded call ${JSON.stringify(modelCallId)}.`,
       );
     }
-    const entry = decodeEntry(row);
-    const prompt = entry.prompt_token_ids;
-    const ids = new Int32Array(prompt.length + entry.generation_token_ids.length);
+    if (last.entry === undefined) throw last.error;
+    const { prompt_token_ids: prompt, generation_token_ids: generation } = last.entry;
+    const ids = new Int32Array(prompt.length + generation.length);
     ids.set(prompt);
-    ids.set(entry.generation_token_ids, prompt.length);
+    ids.set(generation, prompt.length);
     return ids;
   }
 
@@ -95,17 +96,17 @@ export class StoreReader {
   /** N1 */
   #decodeAll(rid: number, reasons: Set<string>): readonly TokenEntry[] {
     const entries: TokenEntry[] = [];
-    // Sorted here: ORDER BY would push the BLOBs through a temporary b-tree.
-    for (const row of this.#sql.entries.all(rid).sort((a, b) => a.id - b.id)) {
-      try {
-        entries.push(decodeEntry(row));
-      } catch (error) {
-        if (!isCaptureError(error)) throw error;
-        reasons.add(error.code);
-      }
+    for (const { entry, error } of materialise(inOrder(this.#sql.entries.all(rid)))) {
+      if (entry !== undefined) entries.push(entry);
+      else reasons.add(error.code);
     }
     return entries;
   }
+}
+
+/** Sorted here: ORDER BY would push the BLOBs through a temporary b-tree. */
+function inOrder(rows: StoredEntry[]): StoredEntry[] {
+  return rows.sort((a, b) => a.id - b.id);
 }
 
 function readStatements(connection: Connection) {
@@ -124,12 +125,17 @@ function readStatements(connection: Connection) {
     entries: connection.prepare<[number], StoredEntry>(
       `SELECT ${ENTRY_COLUMNS} FROM entry WHERE rid = ?`,
     ),
-    entry: connection.prepare<[string, string], StoredEntry>(
-      `SELECT ${ENTRY_COLUMNS} FROM entry
-        WHERE rid = (SELECT rid FROM rollout WHERE rollout_id = ?) AND call_id = ?`,
+    // A base is older than what was stored upon it; the comparison ends the walk whatever the file holds.
+    chain: connection.prepare<[string, string], StoredEntry>(
+      `WITH RECURSIVE chain(link) AS (
+         SELECT id FROM entry
+          WHERE rid = (SELECT rid FROM rollout WHERE rollout_id = ?) AND call_id = ?
+         UNION ALL
+         SELECT base_id FROM entry, chain WHERE id = link AND base_id < id)
+       SELECT ${ENTRY_COLUMNS} FROM chain JOIN entry ON id = link`,
     ),
     nodes: connection.prepare<[string, Uint8Array], NodeRow>(
-      `SELECT id, call_id, digest, cum_digest, created_at, lp_width, meta, n_prompt + n_gen AS cum_len FROM entry
+      `SELECT call_id, cum_digest, meta, n_prompt + n_gen AS cum_len FROM entry
         WHERE rid = (SELECT rid FROM rollout WHERE rollout_id = ?) AND lineage_key = ?`,
     ),
   };

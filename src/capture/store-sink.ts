@@ -3,14 +3,18 @@
  * its answers into errors. Built in each model-server worker.
  *
  * K1. A call keeps the epoch it began in, so what it writes after a reset is refused.
- * K2. Nothing is repeated here. Un-acknowledged is not un-stored: a `put`, `beginCall` or `endCall` whose answer was
- *     lost may be sent again as it was, because the same id and payload is a no-op.
+ * K2. Un-acknowledged is not un-stored: an operation whose answer was lost is sent again as it was, because the same
+ *     id and payload is a no-op. Whether and when is for `resend` to say.
+ * K3. Rows reach the writer in the order they were encoded: one may be stored upon the one before. Where the writer
+ *     lacks that one, the record goes whole.
+ * K4. Bytes on their way to the writer are bounded; a put beyond the bound waits.
  */
 import type { CallOutcome, TokenSink } from "./contracts.js";
-import { encodeEntry } from "./entry-row.js";
+import { type EntryRow, withoutBase } from "./entry-row.js";
 import { CaptureError, type CaptureErrorCode } from "./errors.js";
-import { parseTokenEntry } from "./parse-entry.js";
 import type { TokenEntry } from "./records.js";
+import { RowEncoder } from "./store-encoder.js";
+import { ByteGate } from "./store-gate.js";
 import type { CallEpoch, RowWriter, StoreAnswer, StoreOperation } from "./store-protocol.js";
 
 type Refusal = Exclude<StoreAnswer["answer"], "ok">;
@@ -23,24 +27,39 @@ const REFUSALS: Readonly<Record<Refusal, readonly [code: CaptureErrorCode, why: 
   frozen: ["ROLLOUT_FROZEN", "the rollout is frozen"],
   retired: ["ROLLOUT_RETIRED", "the rollout was dropped"],
   stale_epoch: ["STALE_EPOCH", "the call began before the rollout was reset"],
+  rebase: ["STORE_FAILED", "the writer asked for the whole record and got it"],
 };
+
+export interface StoreSinkOptions {
+  /** Bytes handed over and not yet answered; one put always passes. Default 64 MiB. */
+  readonly maxQueuedBytes?: number;
+  /**
+   * Resolves true when an operation that rejected with this error may be sent again: the writer died and another one
+   * is there. `attempt` counts from 1. Default: never.
+   */
+  readonly resend?: (error: unknown, attempt: number) => Promise<boolean>;
+}
+
+const DEFAULT_MAX_QUEUED_BYTES = 64 * 1024 * 1024;
 
 export class StoreSink implements TokenSink {
   readonly #writer: RowWriter;
+  readonly #resend: (error: unknown, attempt: number) => Promise<boolean>;
+  readonly #encoder = new RowEncoder();
+  readonly #gate: ByteGate;
   /** By rollout id and call id; an entry goes when its call is settled. */
   readonly #epochs = new Map<string, number>();
   #closed = false;
 
-  constructor(writer: RowWriter) {
+  constructor(writer: RowWriter, options: StoreSinkOptions = {}) {
     this.#writer = writer;
+    this.#resend = options.resend ?? (async () => false);
+    this.#gate = new ByteGate(options.maxQueuedBytes ?? DEFAULT_MAX_QUEUED_BYTES);
   }
 
   async beginCall(rolloutId: string, modelCallId: string): Promise<void> {
-    const epoch = await this.#write(
-      { kind: "begin", rolloutId, modelCallId },
-      rolloutId,
-      modelCallId,
-    );
+    const answer = await this.#send({ kind: "begin", rolloutId, modelCallId });
+    const epoch = this.#settle(answer, "begin", rolloutId, modelCallId);
     this.#epochs.set(callKey(rolloutId, modelCallId), epoch);
   }
 
@@ -50,31 +69,48 @@ export class StoreSink implements TokenSink {
    * @throws RECORD_INVALID, MULTIPLE_TOKEN_CARRIERS or SCHEMA_TOO_NEW as `parseTokenEntry` does.
    */
   async put(entry: TokenEntry): Promise<void> {
-    const { rollout_id: rolloutId, model_call_id: modelCallId } = entry;
+    this.#refuseClosed();
+    const row = this.#encoder.encode(entry);
+    const { rolloutId, modelCallId } = row;
     const epoch = this.#epochOf(rolloutId, modelCallId);
-    await this.#write(
-      { kind: "put", row: encodeEntry(parseTokenEntry(entry)), epoch },
-      rolloutId,
-      modelCallId,
-    );
+    const bytes = sizeOf(row);
+    await this.#gate.enter(bytes); // K4
+    try {
+      let answer = await this.#send({ kind: "put", row, epoch });
+      if (answer.answer === "rebase")
+        answer = await this.#send({ kind: "put", row: withoutBase(row, entry), epoch }); // K3
+      this.#settle(answer, "put", rolloutId, modelCallId);
+    } finally {
+      this.#gate.leave(bytes);
+    }
     this.#epochs.delete(callKey(rolloutId, modelCallId));
   }
 
   async endCall(rolloutId: string, modelCallId: string, outcome: CallOutcome): Promise<void> {
     const epoch = this.#epochOf(rolloutId, modelCallId);
-    const operation: StoreOperation = { kind: "end", rolloutId, modelCallId, outcome, epoch };
-    await this.#write(operation, rolloutId, modelCallId);
+    const answer = await this.#send({ kind: "end", rolloutId, modelCallId, outcome, epoch });
+    this.#settle(answer, "end", rolloutId, modelCallId);
     this.#epochs.delete(callKey(rolloutId, modelCallId));
   }
 
   async markIncomplete(rolloutId: string, modelCallId?: string): Promise<void> {
     const call = modelCallId === undefined ? {} : { modelCallId };
-    await this.#write({ kind: "mark", rolloutId, ...call }, rolloutId, modelCallId);
+    const answer = await this.#send({ kind: "mark", rolloutId, ...call });
+    this.#settle(answer, "mark", rolloutId, modelCallId);
+  }
+
+  /**
+   * int32[P+G] of a call that this sink put and that was not continued since; undefined for any other. Saves a reader
+   * the way to the file.
+   */
+  recentIds(rolloutId: string, modelCallId: string): Int32Array | undefined {
+    return this.#encoder.cumulativeIds(rolloutId, modelCallId);
   }
 
   /** Leaves the writer open: whoever built it closes it. */
   async close(): Promise<void> {
     this.#closed = true;
+    this.#gate.close(sinkClosed());
     this.#epochs.clear();
   }
 
@@ -83,9 +119,20 @@ export class StoreSink implements TokenSink {
     return this.#epochs.get(callKey(rolloutId, modelCallId)) ?? null;
   }
 
-  async #write(operation: StoreOperation, rolloutId: string, callId?: string): Promise<number> {
-    if (this.#closed) throw new CaptureError("STORE_CLOSED", "The sink is closed.");
-    const answer = await this.#writer.write(operation);
+  /** K2 */
+  async #send(operation: StoreOperation): Promise<StoreAnswer> {
+    for (let attempt = 1; ; attempt += 1) {
+      this.#refuseClosed();
+      try {
+        return await this.#writer.write(operation);
+      } catch (error) {
+        if (!(await this.#resend(error, attempt))) throw error;
+      }
+    }
+  }
+
+  /** The epoch of an accepted operation. */
+  #settle(answer: StoreAnswer, kind: string, rolloutId: string, callId?: string): number {
     if (answer.answer === "ok") return answer.epoch;
     // A refusal is final: no repetition of the call can be accepted, so its epoch is not needed any more.
     if (callId !== undefined) this.#epochs.delete(callKey(rolloutId, callId));
@@ -93,9 +140,23 @@ export class StoreSink implements TokenSink {
     const call = callId === undefined ? "" : `, call ${JSON.stringify(callId)}`;
     throw new CaptureError(
       code,
-      `${operation.kind} was refused for rollout ${JSON.stringify(rolloutId)}${call}: ${why}.`,
+      `${kind} was refused for rollout ${JSON.stringify(rolloutId)}${call}: ${why}.`,
     );
   }
+
+  #refuseClosed(): void {
+    if (this.#closed) throw sinkClosed();
+  }
+}
+
+function sizeOf(row: EntryRow): number {
+  return (
+    row.prompt.byteLength + row.generation.byteLength + row.logProbs.byteLength + row.meta.length
+  );
+}
+
+function sinkClosed(): CaptureError {
+  return new CaptureError("STORE_CLOSED", "The sink is closed.");
 }
 
 function callKey(rolloutId: string, modelCallId: string): string {

@@ -13,6 +13,13 @@ export interface RolloutRecord {
   readonly state: number;
 }
 
+/** An earlier record that a prompt begins with. */
+interface BaseRecord {
+  readonly id: number;
+  /** Prompt plus generated tokens. */
+  readonly length: number;
+}
+
 interface Touch {
   readonly rid: number;
   readonly now: number;
@@ -39,7 +46,10 @@ type CallStatements = Readonly<{
   isEnded: Statement<[rid: number, callId: string]>;
   lost: Statement<[rid: number, callId: string, reason: string]>;
   digestOf: Statement<[rid: number, callId: string], { digest: Uint8Array }>;
-  insertEntry: Statement<[Omit<EntryRow, "rolloutId"> & { rid: number }]>;
+  findBase: Statement<[rid: number, callId: string, digest: Uint8Array], BaseRecord>;
+  insertEntry: Statement<
+    [Omit<EntryRow, "rolloutId" | "base"> & { rid: number; baseId: number | null }]
+  >;
 }>;
 
 export type WriteStatements = RolloutStatements & CallStatements;
@@ -103,11 +113,14 @@ function callStatements(connection: Connection): CallStatements {
       "INSERT INTO lost(rid, call_id, reason) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
     ),
     digestOf: connection.prepare("SELECT digest FROM entry WHERE rid = ? AND call_id = ?"),
+    findBase: connection.prepare(
+      "SELECT id, n_prompt + n_gen AS length FROM entry WHERE rid = ? AND call_id = ? AND digest = ?",
+    ),
     insertEntry: connection.prepare(
-      `INSERT INTO entry(rid, call_id, digest, cum_digest, lineage_key, created_at, n_prompt, n_gen, lp_width, meta,
-        prompt, gen, logp)
-       VALUES (:rid, :modelCallId, :digest, :cumulativeDigest, :lineageKey, :createdAt, :promptLength, :generationLength,
-        :logProbWidth, :meta, :prompt, :generation, :logProbs)`,
+      `INSERT INTO entry(rid, call_id, digest, cum_digest, lineage_key, created_at, base_id, prefix_len, n_prompt, n_gen,
+        lp_width, meta, prompt, gen, logp)
+       VALUES (:rid, :modelCallId, :digest, :cumulativeDigest, :lineageKey, :createdAt, :baseId, :prefixLength,
+        :promptLength, :generationLength, :logProbWidth, :meta, :prompt, :generation, :logProbs)`,
     ),
   };
 }

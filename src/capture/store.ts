@@ -3,10 +3,11 @@
  * several processes of the node may open it.
  *
  * T1. A write is durable (WAL, synchronous=FULL) before it is acknowledged, or it is not acknowledged.
- * T2. Every write is BEGIN IMMEDIATE … COMMIT without an await inside: a deferred one can fail at once with
- *     SQLITE_BUSY_SNAPSHOT, and a thread that ends inside a transaction holds no lock afterwards.
+ * T2. Every write, freeze and drop goes through one queue and is committed with all that wait beside it.
  * T3. A write into a file that was removed or replaced is never acknowledged: the files are compared after every commit.
  * T4. A failure of SQLite is `STORE_FAILED`; the transaction is rolled back and the next operation tries afresh.
+ * T5. A consumer cannot starve writers: one snapshot is read between two commits, and it pauses while other
+ *     connections write.
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
@@ -22,9 +23,11 @@ import type {
 import { CaptureError, type CaptureErrorCode } from "./errors.js";
 import type { TokenEntry } from "./records.js";
 import { type Connection, openConnection } from "./schema.js";
+import { GroupCommit } from "./store-commit.js";
 import { storeFailure } from "./store-failure.js";
 import { FileIdentity, prepareDirectory } from "./store-file.js";
 import { StoreOperations } from "./store-operations.js";
+import { ConsumerPace } from "./store-pace.js";
 import type { RowWriter, StoreAnswer, StoreOperation } from "./store-protocol.js";
 import { StoreReader } from "./store-read.js";
 import { StoreSink } from "./store-sink.js";
@@ -41,12 +44,16 @@ export interface TokenCaptureStoreOptions {
   readonly maxSizeBytes?: number;
   /** Milliseconds since the Unix epoch. Default `Date.now`. */
   readonly now?: () => number;
+  /** Waits that many milliseconds. Default: a timer. */
+  readonly pause?: (ms: number) => Promise<void>;
 }
 
 export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, RowWriter {
+  readonly #commits: GroupCommit;
   readonly #connection: Connection;
   readonly #files: FileIdentity;
   readonly #operations: StoreOperations;
+  readonly #pace: ConsumerPace;
   readonly #path: string;
   readonly #reader: StoreReader;
   readonly #sink: StoreSink;
@@ -62,6 +69,11 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
     this.#connection = openConnection(this.#path, options.maxSizeBytes);
     // The log lives as long as any connection, so its identity is as fixed as the file's.
     this.#files = new FileIdentity([this.#path, `${this.#path}-wal`]);
+    this.#commits = new GroupCommit(this.#connection, {
+      // T3: after the commit, so a removal before it cannot be missed
+      afterCommit: () => this.#files.check(),
+    });
+    this.#pace = new ConsumerPace(this.#connection, options.pause);
     this.#operations = new StoreOperations(this.#connection, options.now ?? Date.now);
     this.#reader = new StoreReader(this.#connection);
     this.#sink = new StoreSink(this);
@@ -69,7 +81,7 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
 
   /** Creates the rollout: dispatch calls this. @throws ROLLOUT_EXISTS when the id exists, in any state. */
   async open(rolloutId: string): Promise<{ epoch: number }> {
-    const epoch = this.#transact(() => this.#operations.open(rolloutId));
+    const epoch = await this.#transact(() => this.#operations.open(rolloutId));
     if (epoch === undefined) throw refused("ROLLOUT_EXISTS", rolloutId, "exists already");
     return { epoch };
   }
@@ -79,7 +91,7 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
    * @throws ROLLOUT_FROZEN when its snapshot was not dropped yet.
    */
   async reset(rolloutId: string): Promise<{ epoch: number }> {
-    const epoch = this.#transact(() => this.#operations.reset(rolloutId));
+    const epoch = await this.#transact(() => this.#operations.reset(rolloutId));
     if (epoch === "frozen") throw refused("ROLLOUT_FROZEN", rolloutId, "is frozen and not dropped");
     return { epoch };
   }
@@ -116,9 +128,12 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
 
   /** @throws ROLLOUT_RETIRED when the rollout was dropped. */
   async freeze(rolloutId: string): Promise<TokenCaptureSnapshot> {
-    const alive = this.#transact(() => this.#operations.freeze(rolloutId, randomUUID()));
+    await this.#guard(() => this.#pace.beforeLock());
+    const snapshotId = randomUUID();
+    const alive = await this.#transact(() => this.#operations.freeze(rolloutId, snapshotId));
     // Read after the commit, so the write lock is held for one small update only.
-    const snapshot = alive ? this.#read(() => this.#reader.snapshot(rolloutId)) : undefined;
+    await this.#pace.beforeRead();
+    const snapshot = alive ? await this.#read(() => this.#reader.snapshot(rolloutId)) : undefined;
     if (snapshot === undefined) throw refused("ROLLOUT_RETIRED", rolloutId, "was dropped");
     return snapshot;
   }
@@ -136,6 +151,7 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
     snapshot: { readonly snapshotId: string; readonly version: number },
   ): Promise<boolean> {
     const { snapshotId, version } = snapshot;
+    await this.#guard(() => this.#pace.beforeLock());
     return this.#transact(() => this.#operations.drop(rolloutId, snapshotId, version));
   }
 
@@ -149,42 +165,27 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
   }
 
   async close(): Promise<void> {
+    if (!this.#connection.open) return;
+    this.#commits.flush();
     this.#connection.close();
   }
 
   /** T1, T2, T4 */
-  #transact<T>(body: () => T): T {
-    return this.#guard(() => {
-      const result = this.#immediate(body);
-      this.#files.check(); // T3: after the commit, so a removal before it cannot be missed
-      return result;
-    });
+  #transact<T>(body: () => T): Promise<T> {
+    return this.#guard(() => this.#commits.run(body));
   }
 
-  #immediate<T>(body: () => T): T {
-    this.#connection.exec("BEGIN IMMEDIATE");
-    try {
-      const result = body();
-      this.#connection.exec("COMMIT");
-      return result;
-    } catch (error) {
-      // SQLite has rolled back by itself after a full disk; a second ROLLBACK would throw.
-      if (this.#connection.inTransaction) this.#connection.exec("ROLLBACK");
-      throw error;
-    }
-  }
-
-  #read<T>(body: () => T): T {
+  #read<T>(body: () => T): Promise<T> {
     return this.#guard(() => {
       this.#files.check(); // T3
       return body();
     });
   }
 
-  #guard<T>(body: () => T): T {
+  async #guard<T>(body: () => T | Promise<T>): Promise<T> {
     if (!this.#connection.open) throw closed(this.#path);
     try {
-      return body();
+      return await body();
     } catch (error) {
       throw storeFailure(error, this.#path);
     }

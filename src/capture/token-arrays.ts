@@ -29,11 +29,20 @@ export function checkGeneration(
   return { tokenIds: ids, logProbs: checkLogProbs("generation_log_probs", logProbs, ids.length) };
 }
 
-/** int32[n] of an array or typed array of token ids. @throws RECORD_INVALID */
-export function checkTokenIds(field: string, values: unknown, limits: TokenLimits): Int32Array {
+/**
+ * int32[n] of an array or typed array of token ids.
+ * @param from index of the first id that was not checked before.
+ * @throws RECORD_INVALID
+ */
+export function checkTokenIds(
+  field: string,
+  values: unknown,
+  limits: TokenLimits,
+  from = 0,
+): Int32Array {
   const numbers = arrayOf(field, values);
   const limit = limits.vocabularySize ?? MAX_INT32_EXCLUSIVE;
-  for (let i = 0; i < numbers.length; i += 1) {
+  for (let i = from; i < numbers.length; i += 1) {
     const id = numbers[i];
     if (typeof id !== "number" || !Number.isInteger(id) || id < 0 || id >= limit) {
       throw refused(field, i, id, `an integer in [0, ${limit})`);
@@ -61,6 +70,25 @@ export function checkLogProbs(field: string, values: unknown, length: number): F
   return numbers instanceof Float64Array
     ? numbers
     : Float64Array.from(numbers as ArrayLike<number>);
+}
+
+/**
+ * Remembers which ids were checked, so that the prompts of a chain, views on one buffer, are checked once in all.
+ * Contract: nobody writes to the arrays in the meantime.
+ */
+export class CheckedTokens {
+  readonly #lengths = new Map<ArrayBufferLike, number>();
+
+  /** How many leading ids of the array were noted; of anything but a view from its buffer's start, none. */
+  lengthIn(values: unknown): number {
+    if (!(values instanceof Int32Array) || values.byteOffset !== 0) return 0;
+    return Math.min(values.length, this.#lengths.get(values.buffer) ?? 0);
+  }
+
+  note(values: Int32Array): void {
+    if (values.byteOffset !== 0) return;
+    this.#lengths.set(values.buffer, Math.max(values.length, this.lengthIn(values)));
+  }
 }
 
 function arrayOf(field: string, values: unknown): ArrayLike<unknown> {

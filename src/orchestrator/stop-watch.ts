@@ -4,7 +4,7 @@ import type { RunStop } from "./run-summary.js";
 
 /** What is stopped. */
 export interface Stoppable {
-  stop(options: { readonly cancel: boolean }): Promise<void>;
+  stop(options: { readonly cancel: boolean }): void;
 }
 
 /** The stop that too many masked rows are; null while there are few, or no limit. */
@@ -62,6 +62,6 @@ export class StopWatch {
 
   #end(reason: RunStop["reason"], message: string, cancel: boolean): void {
     this.stop ??= { reason, message };
-    void this.#loop?.stop({ cancel });
+    this.#loop?.stop({ cancel });
   }
 }

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { captureStore } from "corral/actors";
-import { isCaptureError, StoreSink, type TokenEntry } from "corral/capture";
+import { BatchedWriter, isCaptureError, StoreSink, type TokenEntry } from "corral/capture";
 import { createRuntime, type Runtime } from "corral/runtime";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { recorder } from "../fixtures/actors/recorder.actor.mjs";
@@ -53,7 +53,7 @@ test("what a killed store acknowledged is there for the next one", async () => {
   const options = { dir: join(dir, "c") };
   const first = await runtime.spawn(captureStore, options);
   await first.call.open("r");
-  const sink = new StoreSink(first.call);
+  const sink = new StoreSink(new BatchedWriter(first.call));
   await sink.beginCall("r", "c1");
   const worker = await runtime.spawn(recorder, { store: first });
   await worker.call.record("r", "w", 5);

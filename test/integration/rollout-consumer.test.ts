@@ -8,7 +8,7 @@ import {
   type RolloutSealer,
   rolloutConsumer,
 } from "corral/actors";
-import { isTrainable, StoreSink } from "corral/capture";
+import { BatchedWriter, isTrainable, StoreSink } from "corral/capture";
 import { type ActorDefinition, type ActorRef, createRuntime, type Runtime } from "corral/runtime";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { twoCalls } from "../support/recorded-calls.js";
@@ -85,7 +85,7 @@ const rows = () =>
 describe("the consumer actor over a real store", () => {
   test("R1 R4 many deliveries at once become trainable rows, and nothing of them is left in the store", async () => {
     const { store, consumer } = await start();
-    const sink = new StoreSink(store.call);
+    const sink = new StoreSink(new BatchedWriter(store.call));
     const rollouts = [0, 1, 2, 3].map(finished);
     for (const { rolloutId, slot } of rollouts) {
       await consumer.call.begin({ slot, attempt: 0, rolloutId });
@@ -109,7 +109,8 @@ describe("the consumer actor over a real store", () => {
     const { store, servers, consumer } = await start();
     const rollout = finished(0);
     await store.call.open(rollout.rolloutId);
-    for (const entry of twoCalls(rollout.rolloutId)) await new StoreSink(store.call).put(entry);
+    for (const entry of twoCalls(rollout.rolloutId))
+      await new StoreSink(new BatchedWriter(store.call)).put(entry);
     await servers[1]!.kill();
     expect(await consumer.call.deliver(rollout)).toMatchObject({
       masked: true,

@@ -3,11 +3,11 @@
  * it. Holds no state of its own, so a restarted actor goes on where the file stands.
  */
 import {
+  type BatchWriter,
   type LineageKey,
   type LineageNode,
-  type RowWriter,
-  type StoreAnswer,
   type StoreOperation,
+  type StoreOutcome,
   type TokenCaptureSnapshot,
   TokenCaptureStore,
 } from "../../capture/index.js";
@@ -21,16 +21,22 @@ export interface CaptureStoreOptions {
 }
 
 /** `TokenCaptureStore` as an actor; each method has its contract, and every error keeps its `code`. */
-export class CaptureStore implements RowWriter {
+export class CaptureStore implements BatchWriter {
   readonly #store: TokenCaptureStore;
 
   constructor(options: CaptureStoreOptions) {
     this.#store = new TokenCaptureStore(options);
   }
 
-  /** Contract: durable before it resolves. Sending an operation again whose answer was lost is safe. */
-  write(operation: StoreOperation): Promise<StoreAnswer> {
-    return this.#store.write(operation);
+  /** Each is durable before this resolves. Sending operations again whose answers were lost is safe. */
+  writeAll(operations: readonly StoreOperation[]): Promise<StoreOutcome[]> {
+    return Promise.all(
+      operations.map((operation) =>
+        this.#store
+          .write(operation)
+          .catch((error: unknown): StoreOutcome => ({ answer: "failed", error })),
+      ),
+    );
   }
 
   open(rolloutId: string): Promise<{ epoch: number }> {

@@ -5,7 +5,12 @@
  *
  * D1. A sink that cannot mark a rollout incomplete is refused at start.
  */
-import { StoreSink, type TokenLineage, type TokenSink } from "../../capture/index.js";
+import {
+  BatchedWriter,
+  StoreSink,
+  type TokenLineage,
+  type TokenSink,
+} from "../../capture/index.js";
 import type { CaptureDescriptor, ModuleFactory } from "./options.js";
 
 /** Thrown when the configured sink or lineage cannot be used. Usual cause: a wrong module path or export name. */
@@ -32,10 +37,11 @@ export async function openCapture(descriptor: CaptureDescriptor): Promise<Captur
   if (descriptor.kind === "off") return null;
   if (descriptor.kind === "store") {
     const { call } = descriptor.store;
-    const sink = new StoreSink({ write: (operation) => call.write(operation) });
+    const sink = new StoreSink(new BatchedWriter(call));
     const lineage: TokenLineage = {
       candidates: (rolloutId, key) => call.candidates(rolloutId, key),
-      cumulativeIds: (rolloutId, modelCallId) => call.cumulativeIds(rolloutId, modelCallId),
+      cumulativeIds: async (rolloutId, modelCallId) =>
+        sink.recentIds(rolloutId, modelCallId) ?? call.cumulativeIds(rolloutId, modelCallId),
     };
     return { sink, lineage, close: () => sink.close() };
   }

@@ -1,6 +1,6 @@
 /** Options of one model-server worker, checked at start. */
 import { z } from "zod";
-import type { RowWriter, TokenLineage } from "../../capture/index.js";
+import type { BatchWriter, TokenLineage } from "../../capture/index.js";
 import type { PolicySnapshot } from "../../embedded-policy/index.js";
 
 /** Parameters that win over whatever the harness sends. */
@@ -37,7 +37,7 @@ export type ModuleFactory = z.infer<typeof ModuleFactory>;
 
 /** What a worker calls on the capture-store actor. A handle of that actor fits. */
 export interface CaptureStoreRef {
-  readonly call: RowWriter & Pick<TokenLineage, "candidates" | "cumulativeIds">;
+  readonly call: BatchWriter & Pick<TokenLineage, "candidates" | "cumulativeIds">;
 }
 
 const Capture = z.discriminatedUnion("kind", [
@@ -74,6 +74,8 @@ const ModelServerOptionsSchema = z.strictObject({
       { error: "must be a policy snapshot" },
     ),
   }),
+  /** Version of the weights at start. @default 0 */
+  policyVersion: z.number().int().min(0).optional(),
   samplingOverrides: SamplingOverrides,
   runSeed: z.number().int(),
   capture: Capture,

@@ -5,6 +5,8 @@
  * K2. A number in a typed array that JSON cannot say (NaN, infinite) is an error, never a null.
  */
 const CHUNK_BYTES = 256 * 1024;
+/** Most values are short: memory grows with what is written. */
+const FIRST_CHUNK_BYTES = 8 * 1024;
 /** Longest number in JSON: `-1.2345678901234567e-308` and a comma. */
 const MAX_NUMBER_BYTES = 32;
 
@@ -16,16 +18,18 @@ export function* jsonChunks(value: unknown): Generator<Uint8Array, void, undefin
 }
 
 class ChunkBuffer {
-  readonly bytes = Buffer.allocUnsafe(CHUNK_BYTES);
+  bytes = Buffer.allocUnsafe(FIRST_CHUNK_BYTES);
   used = 0;
 
   /** True when that many bytes more would not fit. */
   isFull(bytes: number): boolean {
-    return this.used + bytes > CHUNK_BYTES;
+    return this.used + bytes > this.bytes.length;
   }
 
   take(): Uint8Array {
     const taken = this.bytes.subarray(0, this.used);
+    const { length } = this.bytes;
+    if (length < CHUNK_BYTES) this.bytes = Buffer.allocUnsafe(2 * length);
     this.used = 0;
     return taken;
   }

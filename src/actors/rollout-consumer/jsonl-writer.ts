@@ -3,23 +3,28 @@
  * nothing of what the lines mean.
  *
  * J1. `append` resolves only when the whole line is on disk (fsync); the directory is synced when the file is made.
+ *     Lines that wait together share one write and one fsync.
  * J2. On open the file is cut to its last whole, parseable line. Only a torn tail is cut: a line that does not parse
  *     and is followed by others is corruption and an error.
  * J3. A failed append leaves nothing: the file is cut back to the last whole line. If that fails too, the file takes
- *     no more lines until it is opened again, which cuts it.
- * J4. A line is written in pieces: a row of any size takes no more memory than the value itself and one piece.
+ *     no more lines until it is opened again, which cuts it. A line fails alone, not with those it was written with.
+ * J4. A long line is written in pieces: a row of any size takes no more memory than the value itself and one piece.
  */
 import fs, { type FileHandle } from "node:fs/promises";
 import path from "node:path";
 import { RolloutConsumerError } from "./errors.js";
-import { jsonChunks } from "./json-chunks.js";
+import { type EncodedLine, encodeLine } from "./json-line.js";
 
 const READ_CHUNK_BYTES = 1024 * 1024;
 const NEWLINE = 0x0a;
-const LINE_END = Uint8Array.of(NEWLINE);
 
 /** What an append needs of the open file. */
 export type AppendFile = Pick<FileHandle, "write" | "sync" | "truncate" | "close">;
+
+interface WaitingLine extends EncodedLine {
+  resolve(): void;
+  reject(error: unknown): void;
+}
 
 export class JsonlWriter {
   readonly path: string;
@@ -28,7 +33,8 @@ export class JsonlWriter {
   readonly #file: AppendFile;
   #size: number;
   #broken: unknown = null;
-  #last: Promise<void> = Promise.resolve();
+  #waiting: WaitingLine[] = [];
+  #draining: Promise<void> | undefined;
 
   constructor(filePath: string, file: AppendFile, size: number, cutBytes = 0) {
     this.path = filePath;
@@ -62,35 +68,68 @@ export class JsonlWriter {
 
   /**
    * Appends one line. Lines are written in the order of the calls.
+   * Contract: the value does not change before the promise settles.
    * @throws APPEND_FAILED when the line is not durable; nothing of it is left.
    */
   append(value: unknown): Promise<void> {
-    const appended = this.#last.then(() => this.#append(value));
-    this.#last = appended.catch(() => {});
-    return appended;
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ ...encodeLine(value), resolve, reject });
+      this.#draining ??= this.#drain();
+    });
   }
 
   /** Closes the file after the lines on their way. */
   async close(): Promise<void> {
-    await this.#last;
+    await this.#draining;
     await this.#file.close();
   }
 
-  async #append(value: unknown): Promise<void> {
+  async #drain(): Promise<void> {
+    await null; // Lines of the same turn go together.
+    while (this.#waiting.length > 0) {
+      const lines = this.#takeLines();
+      const together = lines.length > 1 && (await this.#tryWrite(lines));
+      if (!together) for (const line of lines) await this.#tryWrite([line]);
+    }
+    this.#draining = undefined;
+  }
+
+  /** The lines to write at once: all short ones in front, or one long one. */
+  #takeLines(): WaitingLine[] {
+    const long = this.#waiting.findIndex(({ rest }) => rest !== undefined);
+    return this.#waiting.splice(0, long < 0 ? this.#waiting.length : Math.max(1, long));
+  }
+
+  /** False when several lines did not fit together: each is then tried alone (J3). */
+  async #tryWrite(lines: readonly WaitingLine[]): Promise<boolean> {
+    try {
+      await this.#write(lines);
+    } catch (error) {
+      if (lines.length > 1) return false;
+      lines[0]?.reject(error);
+      return false;
+    }
+    for (const line of lines) line.resolve();
+    return true;
+  }
+
+  async #write(lines: readonly WaitingLine[]): Promise<void> {
     if (this.#broken !== null) throw this.#failed("takes no more lines", this.#broken);
+    const start = Buffer.concat(lines.map(({ bytes }) => bytes));
     let end = this.#size;
     try {
-      for (const chunk of jsonChunks(value)) {
-        await this.#writeAll(chunk, end);
-        end += chunk.length;
+      await this.#writeAll(start, end);
+      end += start.length;
+      for (const piece of lines[0]?.rest ?? []) {
+        await this.#writeAll(piece, end); // J4
+        end += piece.length;
       }
-      await this.#writeAll(LINE_END, end);
       await this.#file.sync();
     } catch (error) {
       await this.#cutBack();
       throw this.#failed("the line was not written", error);
     }
-    this.#size = end + LINE_END.length;
+    this.#size = end;
   }
 
   async #writeAll(bytes: Uint8Array, position: number): Promise<void> {

@@ -23,7 +23,7 @@ export async function rebuildCommand({ entries, mode, form }: RebuildOptions): P
   checkReadable(entries);
   let refused = 0;
   for await (const build of rebuildEntriesFile(entries, { delivery: mode, outputForm: form })) {
-    await printText(`${JSON.stringify(build)}\n`);
+    if (!(await printText(`${JSON.stringify(build)}\n`))) break;
     if (build.error === undefined || !REFUSED_RECORD.test(build.error)) continue;
     refused++;
     printError(`--entries: ${build.error}`);

@@ -4,13 +4,13 @@ import {
   CaptureStore,
   captureStore,
 } from "../../../src/actors/capture-store/capture-store.actor.js";
-import { StoreSink } from "../../../src/capture/index.js";
+import { BatchedWriter, StoreSink } from "../../../src/capture/index.js";
 import { codeOf, entryOf, temporaryDirectory } from "../../support/capture.js";
 
 test("a rollout goes through the actor from open to drop, and another actor finds its tombstone", async () => {
   const dir = temporaryDirectory();
   const actor = new CaptureStore({ dir });
-  const sink = new StoreSink(actor);
+  const sink = new StoreSink(new BatchedWriter(actor));
   await actor.open("r");
   await sink.beginCall("r", "c1");
   const context = { context_digest: "ctx", context_length: 1, fingerprint_version: 1 };

@@ -95,6 +95,11 @@ export function oracleBuild(entries: TokenEntry[], evidence: OracleEvidence = {}
       (e.parent_resolution === "RESOLVED" && parentOf(e) === undefined));
   const undecided = (chain: TokenEntry[]) =>
     chain.some((e) => unresolved.includes(e.model_call_id));
+  const auxiliary = (chain: TokenEntry[]) => {
+    const last = chain.at(-1);
+    const isAuxiliary = ["title", "subagent", "compaction"].includes(last?.purpose ?? "main");
+    return isAuxiliary && last?.model_call_id !== evidence.answer;
+  };
   const error = chains.length === 0;
   const several = unresolved.length > 0 || roots !== 1 || chains.length !== 1;
   const known = entries.some((e) => e.model_call_id === evidence.answer);
@@ -106,6 +111,7 @@ export function oracleBuild(entries: TokenEntry[], evidence: OracleEvidence = {}
       nowhere ||
       answering.length > 1 ||
       boundary(delivered) ||
+      auxiliary(delivered) ||
       (alone ? undecided(delivered.slice(-1)) : several),
     error,
     chains: chains.length,
@@ -138,7 +144,10 @@ export function oracleBuild(entries: TokenEntry[], evidence: OracleEvidence = {}
         const purpose = owned[0]?.purpose ?? "main";
         const untrained = index > 0 && (purpose === "title" || purpose === "other");
         const masked =
-          nowhere || boundary(chain) || untrained || (linked ? undecided(owned) : several);
+          nowhere ||
+          boundary(chain) ||
+          (index === 0 ? auxiliary(owned) : untrained) ||
+          (linked ? undecided(owned) : several);
         return { owned: owned.map((e) => e.model_call_id), masked };
       });
   }

@@ -248,6 +248,21 @@ describe("terminal", () => {
     expect(b.metrics.terminal_attribution?.chain).toBe("");
   });
 
+  it.each(["title", "subagent", "compaction"])(
+    "B7 masks a %s call that is left alone",
+    (purpose) => {
+      const alone = { ...side, purpose };
+      const codes = (terminal?: object, entries: TokenEntry[] = [alone]) =>
+        build(entries, { terminal }).metrics.mask_reasons.map(({ code }) => code);
+      expect(codes()).toEqual(["AUXILIARY_CHAIN"]);
+      expect(codes({ text: "other" })).toEqual(["AUXILIARY_CHAIN"]);
+      expect(codes({ messageId: "msg-a" })).toEqual([]);
+      const tail = call("c", [1, 5, 2, 3], [4], { ...continues("b"), purpose });
+      expect(codes({ messageId: "msg-b" }, [main, tail])).toEqual(["AUXILIARY_CHAIN"]);
+      expect(codes({ messageId: "msg-b" }, [{ ...main, purpose: "main" }])).toEqual([]);
+    },
+  );
+
   it("leaves an unattributed single chain unmasked and says why", () => {
     const reason = (terminal?: object) =>
       build([main], { terminal }).metrics.terminal_attribution?.reason;

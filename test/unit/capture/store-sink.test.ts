@@ -1,18 +1,28 @@
-import { expect, test } from "vitest";
-import { type StoreAnswer, type StoreOperation, StoreSink } from "../../../src/capture/index.js";
+import { describe, expect, test } from "vitest";
+import {
+  type StoreAnswer,
+  type StoreOperation,
+  StoreSink,
+  type StoreSinkOptions,
+} from "../../../src/capture/index.js";
 import { codeOf, entryOf, temporaryStore } from "../../support/capture.js";
 
 /** A writer that notes what it is asked and answers as told. */
-function writerOf(answer: () => StoreAnswer | Promise<StoreAnswer>) {
+function writerOf(
+  answer: (operation: StoreOperation) => StoreAnswer | Promise<StoreAnswer>,
+  options: StoreSinkOptions = {},
+) {
   const operations: StoreOperation[] = [];
   const writer = {
     write: async (operation: StoreOperation) => {
       operations.push(structuredClone(operation));
-      return await answer();
+      return await answer(operation);
     },
   };
-  return { sink: new StoreSink(writer), operations };
+  return { sink: new StoreSink(writer, options), operations };
 }
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 test("K1 a call writes with the epoch it began in, one never begun with none", async () => {
   const { sink, operations } = writerOf(() => ({ answer: "ok", epoch: 41 }));
@@ -30,20 +40,134 @@ test("K1 a call writes with the epoch it began in, one never begun with none", a
   ]);
 });
 
-test("K2 a failed write is reported once, not repeated, and may be sent again as it was", async () => {
-  let fail = true;
-  const { sink, operations } = writerOf(() => {
-    if (fail) throw new Error("the writer died");
-    return { answer: "ok", epoch: 7 };
-  });
-  fail = false;
+test("K2 an operation whose answer was lost is sent again as it was, as often as it is allowed", async () => {
+  let deaths = 0;
+  const died = Object.assign(new Error("the writer died"), { code: "ACTOR_DIED" });
+  const asked: unknown[] = [];
+  const { sink, operations } = writerOf(
+    () => {
+      if (deaths-- > 0) throw died;
+      return { answer: "ok", epoch: 7 };
+    },
+    {
+      resend: async (error, attempt) => {
+        asked.push([error, attempt]);
+        return attempt < 3;
+      },
+    },
+  );
+  deaths = 2;
   await sink.beginCall("r", "a");
-  fail = true;
-  await expect(sink.put(entryOf("r", "a"))).rejects.toThrow("the writer died");
-  expect(operations).toHaveLength(2);
-  fail = false;
+  deaths = 2;
   await sink.put(entryOf("r", "a"));
-  expect(operations[2]).toEqual(operations[1]);
+  expect(operations.map(({ kind }) => kind)).toEqual([
+    ...Array(3).fill("begin"),
+    ...Array(3).fill("put"),
+  ]);
+  expect(operations[4]).toEqual(operations[3]);
+  expect(operations[5]).toEqual(operations[3]);
+  expect(asked.slice(2)).toEqual([
+    [died, 1],
+    [died, 2],
+  ]);
+  deaths = 3;
+  await expect(sink.put(entryOf("r", "b"))).rejects.toBe(died);
+});
+
+test("K2 nothing is sent again unless that was allowed", async () => {
+  const { sink, operations } = writerOf(() => {
+    throw new Error("the disk failed");
+  });
+  await expect(sink.put(entryOf("r", "a"))).rejects.toThrow("the disk failed");
+  expect(operations).toHaveLength(1);
+});
+
+describe("deltas", () => {
+  const first = Int32Array.from({ length: 100 }, (_, at) => at);
+  const generation = Int32Array.of(7, 8, 9);
+  const longer = Int32Array.of(...first, ...generation, 50, 51);
+
+  test("K3 a record goes as what follows an earlier one, and whole when the writer lacks that", async () => {
+    let rebase = false;
+    const { sink, operations } = writerOf((operation) => {
+      const isDelta = operation.kind === "put" && operation.row.base !== null;
+      return rebase && isDelta ? { answer: "rebase" } : { answer: "ok", epoch: 1 };
+    });
+    const rowOf = (at: number) => {
+      const operation = operations[at];
+      return operation?.kind === "put" ? operation.row : undefined;
+    };
+    await sink.put(entryOf("r", "a", { prompt_token_ids: first }));
+    await sink.put(entryOf("r", "b", { prompt_token_ids: longer }));
+    expect(rowOf(0)).toMatchObject({ base: null, prefixLength: 0 });
+    expect(rowOf(1)).toMatchObject({
+      base: { modelCallId: "a", digest: rowOf(0)?.digest },
+      prefixLength: 103,
+      prompt: new Uint8Array(Int32Array.of(50, 51).buffer),
+    });
+    rebase = true;
+    const third = Int32Array.of(...longer, ...generation, 60);
+    await sink.put(entryOf("r", "c", { prompt_token_ids: third }));
+    expect(rowOf(2)).toMatchObject({ prefixLength: 108 });
+    expect(rowOf(3)).toMatchObject({ base: null, digest: rowOf(2)?.digest });
+    expect(new Int32Array(new Uint8Array(rowOf(3)!.prompt).buffer)).toEqual(third);
+  });
+
+  test("K3 over a store: a base that was lost or never stored costs bytes, not the record", async () => {
+    const { store } = temporaryStore();
+    await store.open("r");
+    let lose = true;
+    const sink = new StoreSink({
+      write: async (operation) => {
+        if (lose) throw new Error("the writer died");
+        return store.write(operation);
+      },
+    });
+    await expect(sink.put(entryOf("r", "a", { prompt_token_ids: first }))).rejects.toThrow();
+    lose = false;
+    await sink.put(entryOf("r", "b", { prompt_token_ids: longer }));
+    await store.reset("r");
+    const last = Int32Array.of(...longer, ...generation);
+    await sink.put(entryOf("r", "c", { prompt_token_ids: last }));
+    const { entries } = await store.freeze("r");
+    expect(entries.map((entry) => entry.model_call_id)).toEqual(["c"]);
+    expect(entries[0]?.prompt_token_ids).toEqual(last);
+  });
+
+  test("recentIds knows the latest call of a chain, as a copy, and no other", async () => {
+    const { sink } = writerOf(() => ({ answer: "ok", epoch: 1 }));
+    await sink.put(entryOf("r", "a", { prompt_token_ids: first }));
+    const ids = sink.recentIds("r", "a");
+    expect(ids).toEqual(Int32Array.of(...first, ...generation));
+    await sink.put(entryOf("r", "b", { prompt_token_ids: Int32Array.of(...first, 1) }));
+    expect(ids).toEqual(Int32Array.of(...first, ...generation));
+    expect(sink.recentIds("r", "a")).toBeUndefined();
+    expect(sink.recentIds("s", "b")).toBeUndefined();
+  });
+});
+
+test("K4 a put beyond the bound waits for an answer, and is refused when the sink closes", async () => {
+  const answers: ((answer: StoreAnswer) => void)[] = [];
+  const { sink, operations } = writerOf(
+    () => new Promise<StoreAnswer>((resolve) => answers.push(resolve)),
+    { maxQueuedBytes: 1000 },
+  );
+  const large = (id: string) =>
+    entryOf("r", id, {
+      prompt_token_ids: Int32Array.from({ length: 200 }, (_, at) => at ^ id.charCodeAt(0)),
+    });
+  const puts = ["a", "b", "c"].map((id) => sink.put(large(id)));
+  await turn();
+  expect(operations).toHaveLength(1);
+  answers[0]?.({ answer: "ok", epoch: 1 });
+  await puts[0];
+  await turn();
+  expect(operations).toHaveLength(2);
+  const refused = codeOf(() => puts[2]);
+  await sink.close();
+  expect(await refused).toBe("STORE_CLOSED");
+  answers[1]?.({ answer: "ok", epoch: 1 });
+  await puts[1];
 });
 
 test.each([

@@ -237,11 +237,8 @@ describe("the file", () => {
     const { store, dir } = temporaryStore();
     await store.open("r");
     await store.put(entryOf("r", "good"));
-    await store.put(entryOf("r", "bad"));
-    edit(
-      dir,
-      "UPDATE entry SET prompt = x'01000000020000000300000005000000' WHERE call_id = 'bad'",
-    );
+    await store.put(entryOf("r", "bad", { prompt_token_ids: Int32Array.of(9, 9) }));
+    edit(dir, "UPDATE entry SET prompt = x'0900000008000000' WHERE call_id = 'bad'");
     const snapshot = await store.freeze("r");
     expect(snapshot.incompleteReasons).toEqual(["DIGEST_MISMATCH"]);
     expect(snapshot.entries.map((entry) => entry.model_call_id)).toEqual(["good"]);

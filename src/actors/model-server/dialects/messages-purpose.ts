@@ -18,8 +18,9 @@ export function messagesPurpose(
   return callPurpose(shape, headers);
 }
 
+/** Of the newest message that is no system message: those may follow the user's. */
 function lastUserText(request: MessagesBody): string {
-  const last = request.messages.at(-1);
+  const last = request.messages.findLast((message) => message.role !== "system");
   if (last?.role !== "user") return "";
   const text = typeof last.content === "string" ? last.content : last.content.at(-1)?.["text"];
   return typeof text === "string" ? text : "";
