@@ -6,6 +6,7 @@ export type {
   RolloutRow,
   RolloutSlot,
   Task,
+  TrainingStep,
 } from "./actors/index.js";
 export {
   type FlatTrajectory,
@@ -20,4 +21,16 @@ export {
   type TokenSource,
   trajectoryRows,
 } from "./capture/index.js";
+export { loadCheckpoint } from "./embedded-policy/index.js";
+export {
+  isMockFault,
+  MOCK_FAULTS,
+  MOCK_SHAPES,
+  type MockCall,
+  MockEngine,
+  type MockEngineOptions,
+  type MockFault,
+  type MockShape,
+  type ScriptedAnswer,
+} from "./mock-engine/index.js";
 export * from "./orchestrator/index.js";

@@ -113,6 +113,7 @@ async function runIn(
     watch.detach();
   }
   const { actors, recovery } = core;
+  await warnUnparsed(actors, warn);
   const redelivered = recovery.redelivered.length;
   return await summarise({
     config,
@@ -164,6 +165,19 @@ function stopOf(
 ): RunStop | null {
   const stop = watch.stop ?? maskStop(config, captured, masked);
   return stop?.reason === "mask_fraction" || rows < rollouts ? stop : null;
+}
+
+/** Said at the end too: the warning of the worker is far up by then. */
+async function warnUnparsed(actors: RunActors, warn: (message: string) => void): Promise<void> {
+  const statuses = await Promise.all(
+    [...actors.servers.values()].flat().map(({ ref }) => ref.call.status()),
+  );
+  const unparsed = statuses.reduce((sum, status) => sum + status.unparsedToolCalls, 0);
+  const calls = statuses.reduce((sum, status) => sum + status.calls, 0);
+  if (unparsed === 0) return;
+  warn(
+    `${unparsed} of ${calls} answers began a tool call that was not understood and was served as text; does the engine's family fit the model?`,
+  );
 }
 
 async function callsPerWorker(actors: RunActors): Promise<Record<string, number>> {

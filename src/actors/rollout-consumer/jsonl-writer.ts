@@ -85,7 +85,7 @@ export class JsonlWriter {
   }
 
   async #drain(): Promise<void> {
-    await null; // Lines of the same turn go together.
+    await Promise.resolve(); // Lines of the same turn go together.
     while (this.#waiting.length > 0) {
       const lines = this.#takeLines();
       const together = lines.length > 1 && (await this.#tryWrite(lines));
