@@ -2,6 +2,7 @@
  * Judges a results file: each row by itself, the share of calls that re-encoding would change, and, with the engine that
  * sampled them, whether the captured log probabilities can be computed again.
  */
+import { trajectoryRows } from "../capture/index.js";
 import {
   EmbeddedPolicy,
   loadQwen3Vocabulary,
@@ -62,19 +63,24 @@ export async function verifyRollouts(file: string, config?: CorralConfig): Promi
       report.faults.push({ line, rolloutId: "?", problem: "is not JSON" });
       continue;
     }
-    const row = checkRow(value);
-    const fault = (problem: string) =>
-      report.faults.push({ line, rolloutId: row.rolloutId, problem });
-    for (const problem of row.faults) fault(problem);
-    if (ids.has(row.rolloutId)) fault("stands in the file twice");
-    ids.add(row.rolloutId);
-    if (row.masked) report.masked++;
-    if (!row.hasMetrics && isSelected(value)) {
+    const [shown, ...others] = (isMapping(value) ? trajectoryRows(value) : [value]).map(checkRow);
+    if (shown === undefined) continue;
+    const { rolloutId } = shown;
+    const fault = (problem: string) => report.faults.push({ line, rolloutId, problem });
+    if (ids.has(rolloutId)) fault("stands in the file twice");
+    ids.add(rolloutId);
+    if (shown.masked) report.masked++;
+    if (!shown.hasMetrics && isSelected(value)) {
       report.notRebuilt++;
       fault("not_rebuilt: has no _ng_token_capture");
     }
-    await measure(report, row, vocabulary);
-    if (replay !== undefined) replayRow(report, row, value, replay, fault);
+    for (const [index, row] of [shown, ...others].entries()) {
+      const found = (problem: string) =>
+        fault(index === 0 ? problem : `trajectory ${index}: ${problem}`);
+      for (const problem of row.faults) found(problem);
+      await measure(report, row, vocabulary);
+      if (replay !== undefined) replayRow(report, row, value, replay, found);
+    }
   }
   return report;
 }
