@@ -7,6 +7,7 @@
 import { randomBytes } from "node:crypto";
 import {
   type AgentHarness,
+  type AgentHarnessOptions,
   agentHarness,
   type CaptureStore,
   captureStore,
@@ -193,17 +194,27 @@ async function startHarness(
     maxConcurrency: agent.concurrency + 1,
     stopStage: STAGE.harness,
   };
-  if (agent.kind === "claude_code") {
-    const binary = agent.binary === undefined ? {} : { binary: agent.binary };
-    return startingAs(`responses_api_agents.${name}`, () =>
-      runtime.spawn(agentHarness, { kind: "claude_code", ...binary }, spawnOptions),
-    );
+  const field = `responses_api_agents.${name}${agent.kind === "function" ? ".module" : ""}`;
+  const options = harnessOptions(agent, field);
+  return startingAs(field, () => runtime.spawn(agentHarness, options, spawnOptions));
+}
+
+function harnessOptions(agent: AgentConfig, field: string): AgentHarnessOptions {
+  switch (agent.kind) {
+    case "function":
+      return { kind: "function", ...resolveModuleExport(agent.module, process.cwd(), field) };
+    case "command": {
+      const { kind, isolation, env, readable } = agent;
+      const [program = "", ...args] = agent.command;
+      return { kind, isolation, env, readable, command: [program, ...args] };
+    }
+    case "claude_code":
+    case "codex":
+    case "pi": {
+      const { kind, isolation, binary } = agent;
+      return { kind, isolation, ...(binary === undefined ? {} : { binary }) };
+    }
   }
-  const field = `responses_api_agents.${name}.module`;
-  const target = resolveModuleExport(agent.module, process.cwd(), field);
-  return startingAs(field, () =>
-    runtime.spawn(agentHarness, { kind: "function", ...target }, spawnOptions),
-  );
 }
 
 /** Why a start failed that the config's author can mend. */
@@ -211,6 +222,7 @@ const STARTS_TO_MEND = new Set([
   "NETWORK_FILE_SYSTEM",
   "HARNESS_NOT_FOUND",
   "HARNESS_MODULE_INVALID",
+  "ISOLATION_FAILED",
   "MODEL_DIRECTORY_INVALID",
 ]);
 

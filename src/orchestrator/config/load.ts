@@ -118,7 +118,10 @@ function withAbsolutePaths(config: CorralConfig, folderOf: (at: string) => strin
   for (const [name, agent] of Object.entries(config.responses_api_agents)) {
     const at = `responses_api_agents.${name}`;
     if (agent.kind === "function") agent.module = module(`${at}.module`, agent.module);
-    else if (agent.binary?.includes("/")) agent.binary = absolute(`${at}.binary`, agent.binary);
+    else if (agent.kind === "command") {
+      const [program = ""] = agent.command;
+      if (program.includes("/")) agent.command[0] = absolute(`${at}.command.0`, program);
+    } else if (agent.binary?.includes("/")) agent.binary = absolute(`${at}.binary`, agent.binary);
   }
   return config;
 }

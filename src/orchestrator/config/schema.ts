@@ -79,12 +79,31 @@ const agentFields = {
   timeout_s: z.number().gt(0).max(86_400).default(300),
 };
 
+const cliFields = {
+  ...agentFields,
+  /** `bwrap` shows the harness nothing of this machine but the system, its program and its own directory. */
+  isolation: z.enum(["none", "bwrap"]).default("none"),
+};
+
+const packagedCliFields = {
+  ...cliFields,
+  /** Path or name of the executable. Default: the installed package. */
+  binary: z.string().min(1).optional(),
+};
+
 const Agent = z.discriminatedUnion("kind", [
+  z.strictObject({ kind: z.literal("claude_code"), ...packagedCliFields }),
+  z.strictObject({ kind: z.literal("codex"), ...packagedCliFields }),
+  z.strictObject({ kind: z.literal("pi"), ...packagedCliFields }),
   z.strictObject({
-    kind: z.literal("claude_code"),
-    ...agentFields,
-    /** Path or name of the `claude` executable. Default: the installed package. */
-    binary: z.string().min(1).optional(),
+    kind: z.literal("command"),
+    ...cliFields,
+    /** Program and arguments; `{base_url}`, `{api_key}`, `{model}`, `{prompt}` and `{workdir}` are replaced. */
+    command: z.array(z.string().min(1)).min(1),
+    /** Environment beside PATH, HOME, TMPDIR and TERM; the same placeholders. */
+    env: z.record(z.string(), z.string()).default({}),
+    /** Absolute paths that an isolated command may read beside the system and its own program. */
+    readable: z.array(z.string().startsWith("/")).default([]),
   }),
   z.strictObject({
     kind: z.literal("function"),
