@@ -84,7 +84,7 @@ export class JsonlWriter {
   }
 
   async #drain(): Promise<void> {
-    await null; // Lines of the same turn go together.
+    await Promise.resolve(); // Lines of the same turn go together.
     while (this.#waiting.length > 0) {
       const lines = this.#waiting;
       this.#waiting = [];
