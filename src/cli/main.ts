@@ -5,7 +5,9 @@
  */
 import { Command, CommanderError, Option } from "commander";
 import { configCommand } from "./commands/config.js";
+import { doctorCommand } from "./commands/doctor.js";
 import { exportCommand } from "./commands/export.js";
+import { mockEngineCommand } from "./commands/mock-engine.js";
 import { rebuildCommand } from "./commands/rebuild.js";
 import { runCommand } from "./commands/run.js";
 import { verifyCommand } from "./commands/verify.js";
@@ -15,14 +17,24 @@ function configOption(): Option {
   return new Option("--config <file...>", "config files, merged in order");
 }
 
-function program(finish: (code: number) => void): Command {
+/** Takes a command's exit code. */
+type Finish = (code: number) => void;
+
+function program(finish: Finish): Command {
   const corral = new Command("corral")
     .description(
       "RL rollouts of external agent harnesses, with the exact tokens the policy sampled",
     )
     .exitOverride()
     .configureOutput({ writeErr: () => undefined });
+  addRunCommands(corral, finish);
+  addRowCommands(corral, finish);
+  addEngineCommands(corral, finish);
+  for (const command of corral.commands) command.exitOverride();
+  return corral;
+}
 
+function addRunCommands(corral: Command, finish: Finish): void {
   corral
     .command("run")
     .description(
@@ -38,6 +50,10 @@ function program(finish: (code: number) => void): Command {
     .description("print the merged, checked config; secrets are shown as ***")
     .addOption(configOption().makeOptionMandatory())
     .action(async (options) => finish(await configCommand(options)));
+}
+
+/** What works on files of records and rows. */
+function addRowCommands(corral: Command, finish: Finish): void {
   corral
     .command("rebuild")
     .description("rebuild trajectories from token records; one JSON build a line")
@@ -59,8 +75,29 @@ function program(finish: (code: number) => void): Command {
     .requiredOption("--out <file>", "the new file")
     .option("--chains <chains>", "main: the chain that a row shows; all: each chain", "main")
     .action(async (options) => finish(await exportCommand(options)));
-  for (const command of corral.commands) command.exitOverride();
-  return corral;
+}
+
+function addEngineCommands(corral: Command, finish: Finish): void {
+  corral
+    .command("doctor")
+    .description("start every model and agent of a config once, and say what works on this node")
+    .addOption(configOption().makeOptionMandatory())
+    .option("--json", "print the checks as JSON")
+    .action(async (options) => finish(await doctorCommand(options)));
+  corral
+    .command("mock-engine")
+    .description("serve a policy without a model as vLLM, SGLang or llama.cpp would")
+    .addOption(new Option("--shape <shape>", "whose HTTP it speaks").default("vllm"))
+    .addOption(new Option("--port <port>", "0 takes a free one").default("8000"))
+    .option("--checkpoint <file>", "a saved policy; default: the untrained one")
+    .option("--script <file>", "answers in order, one JSON object a line")
+    .option("--fault <kind...>", "spoil a generation call: KIND, or KIND@CALL")
+    .option("--served-model-name <name>", "the model's name")
+    .option("--max-model-len <tokens>", "tokens of prompt and answer together")
+    .option("--logprobs-mode <mode>", "raw_logprobs or processed_logprobs")
+    .option("--enable-auto-tool-choice", "take chats with tools, with --tool-call-parser")
+    .option("--tool-call-parser <name>", "any: the Hermes parser is used")
+    .action(async (options) => finish(await mockEngineCommand(options)));
 }
 
 async function main(argv: readonly string[]): Promise<number> {
