@@ -13,7 +13,7 @@ export interface Rollout {
   readonly reward: number | null;
   /** The row is proven trainable (`isTrainable`) and not too old. */
   readonly trainable: boolean;
-  /** Codes of why it is not: the failure, mask reasons, `NO_REWARD`, `STALE_POLICY`. */
+  /** Codes of why it is not: the failure, mask reasons, `NO_REWARD`, `STALE_POLICY`, `NOT_CAPTURED`. Never empty then. */
   readonly reasons: readonly string[];
   /** Versions that sampled it; null when nothing was captured. */
   readonly policyVersion: { readonly min: number; readonly max: number } | null;
@@ -59,12 +59,15 @@ export function rolloutOf(report: DeliveryReport, rules: GroupRules): Rollout {
     maxPolicyLag !== undefined &&
     policyVersion !== null &&
     rules.policyVersion - policyVersion.min > maxPolicyLag;
+  const trainable = !stale && isTrainable(row);
   const reasons = [
     ...(report.error === undefined ? [] : [report.error.code]),
     ...report.maskReasons,
     ...(reward === null ? ["NO_REWARD"] : []),
     ...(stale ? ["STALE_POLICY"] : []),
+    ...(row._ng_token_capture === undefined ? ["NOT_CAPTURED"] : []),
   ];
+  if (!trainable && reasons.length === 0) reasons.push("NOT_TRAINABLE");
   const attempt = row["_ng_attempt"];
   return {
     slot,
@@ -72,7 +75,7 @@ export function rolloutOf(report: DeliveryReport, rules: GroupRules): Rollout {
     attempt: typeof attempt === "number" ? attempt : 0,
     row,
     reward,
-    trainable: !stale && isTrainable(row),
+    trainable,
     reasons,
     policyVersion,
   };
