@@ -1,6 +1,7 @@
 // npm run build && node bench/runtime/main.mjs [repetitions] [ms per cell]
 import { cpus } from "node:os";
 import { cellsOf, nToN, startAndMemory } from "./cells.mjs";
+import { deaths, printDeaths } from "./deaths.mjs";
 import { interleaved } from "./measure.mjs";
 import { peers } from "./peers.mjs";
 import { printChecks, printRatios, printRay, printStart } from "./tables.mjs";
@@ -29,4 +30,5 @@ printRatios(rates);
 const start = await startAndMemory();
 printStart(start);
 printRay(rates);
-process.exitCode = printChecks(rates, start) ? 0 : 1;
+const checked = printChecks(rates, start);
+process.exitCode = printDeaths(await deaths(repetitions)) && checked ? 0 : 1;
