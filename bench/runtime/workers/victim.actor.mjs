@@ -1,7 +1,5 @@
-// Dies in every way, noting the time of its last step in shared memory.
 import { defineActor } from "corral/runtime";
-
-const nowMs = () => performance.timeOrigin + performance.now();
+import { die } from "./die.mjs";
 
 class Victim {
   constructor(clock) {
@@ -11,23 +9,7 @@ class Victim {
     return new Promise(() => {});
   }
   die(route) {
-    const { clock } = this;
-    if (route === "heap OOM") {
-      const kept = [];
-      for (;;) {
-        kept.push(new Array(1000).fill(kept.length));
-        clock[0] = nowMs();
-      }
-    }
-    clock[0] = nowMs();
-    if (route === "process.exit") process.exit(3);
-    if (route === "infinite loop") for (;;);
-    if (route === "timer throw")
-      setTimeout(() => {
-        clock[0] = nowMs();
-        throw new Error("late");
-      });
-    if (route === "unhandled rejection") void Promise.reject(new Error("unheard"));
+    die(route, this.clock);
     return this.wait();
   }
 }
