@@ -199,8 +199,7 @@ async function startHarness(
 ): Promise<ActorRef<AgentHarness>> {
   const spawnOptions = {
     name: `agent-harness-${name}`,
-    // One more than the rollouts, so that a cancel never waits behind them.
-    maxConcurrency: agent.concurrency + 1,
+    maxConcurrency: agent.concurrency,
     stopStage: STAGE.harness,
   };
   const field = `responses_api_agents.${name}${agent.kind === "function" ? ".module" : ""}`;
