@@ -9,6 +9,7 @@ export type {
   TrainingStep,
 } from "./actors/index.js";
 export {
+  deliverRollout,
   type FlatTrajectory,
   finalizeRolloutTokenCapture,
   flattenTrajectory,

@@ -3,6 +3,7 @@ export { buildTrajectory } from "./builder.js";
 export * from "./contracts.js";
 export * from "./conversation.js";
 export {
+  deliverRollout,
   type FinalizedCapture,
   type FinalizeOptions,
   finalizeRolloutTokenCapture,
