@@ -109,7 +109,8 @@ describe("the consumer actor over a real store", () => {
     const { store, servers, consumer } = await start();
     const rollout = finished(0);
     await store.call.open(rollout.rolloutId);
-    for (const entry of twoCalls(rollout.rolloutId)) await new StoreSink(new BatchedWriter(store.call)).put(entry);
+    for (const entry of twoCalls(rollout.rolloutId))
+      await new StoreSink(new BatchedWriter(store.call)).put(entry);
     await servers[1]!.kill();
     expect(await consumer.call.deliver(rollout)).toMatchObject({
       masked: true,
