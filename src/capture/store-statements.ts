@@ -34,6 +34,7 @@ type RolloutStatements = Readonly<{
   reset: Statement<[Touch & { epoch: number }]>;
   bump: Statement<[Touch]>;
   mark: Statement<[Touch]>;
+  countLate: Statement<[rid: number]>;
   allOpen: Statement<[], { rid: number; rollout_id: string }>;
   sweep: Statement<[retiredBeforeMs: number]>;
   deleteRecords: readonly Statement<[rid: number]>[];
@@ -89,6 +90,7 @@ function rolloutStatements(connection: Connection): RolloutStatements {
       `UPDATE rollout SET incomplete = 1, version = version + 1, updated_at = :now
         WHERE rid = :rid AND state < 2`,
     ),
+    countLate: connection.prepare("UPDATE rollout SET late_writes = late_writes + 1 WHERE rid = ?"),
     allOpen: connection.prepare("SELECT rid, rollout_id FROM rollout WHERE state = 0"),
     sweep: connection.prepare("DELETE FROM rollout WHERE state = 2 AND updated_at < ?"),
     deleteRecords: ["entry", "intent", "ended", "lost"].map(deleteFrom),
