@@ -18,6 +18,9 @@ const run = spawn(
   ],
   { stdio: "inherit" },
 );
+// A terminal's Ctrl-C or hang-up reaches the run as well; ending before it would leave it alone in the background.
+for (const signal of ["SIGINT", "SIGHUP"]) process.on(signal, () => undefined);
+process.on("SIGTERM", () => run.kill("SIGTERM"));
 run.on("exit", (code, signal) => {
   process.exitCode = signal === null ? (code ?? 1) : 1;
 });

@@ -90,6 +90,8 @@ export interface RolloutLedger {
   readonly started: number;
   /** Ids of the calls whose `put` was acknowledged. */
   readonly recordedCallIds: readonly string[];
+  /** Recorded calls whose answer the client did not take to its end; absent when there is none. */
+  readonly undeliveredCallIds?: readonly string[];
   readonly failed: number;
   readonly aborted: number;
   /** Calls that were answered although their record was lost, and unknown POSTs under the training prefix. */

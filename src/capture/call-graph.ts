@@ -8,6 +8,10 @@
  * G4. Of siblings with one prompt, the extended ones stay; when none is extended, the retry is unresolved.
  * G5. The order of the entries and their times change nothing here.
  * G6. Linear in tokens (sorting the calls apart), no recursion.
+ * G7. An answer that did not reach the harness excludes its call from a retry that nothing else decides. It never
+ *     keeps one: when no answer arrived, the retry is unresolved.
+ * G8. The call of the harness's final answer decides a retry that no sibling extends. Only among calls that all have a
+ *     verdict: else a call of another origin could hide between them.
  */
 import { createHash } from "node:crypto";
 import { PrefixIndex } from "./prefix-index.js";
@@ -23,8 +27,10 @@ export class CallNode {
   /** A child that is not quarantined continues it. */
   extended = false;
   quarantined = false;
-  /** Lost retry of an extended sibling. */
+  /** Lost retry: a sibling stays in its place. */
   superseded = false;
+  /** Retry that nothing decides. */
+  undecided = false;
   /** It or a call above it is quarantined. */
   lost = false;
   /** Why what it continues is not known. */
@@ -42,6 +48,16 @@ export interface CallGraph {
   /** Calls that end a chain without a quarantined call in it. */
   readonly leaves: readonly CallNode[];
   readonly unresolvedRetries: readonly string[];
+  /** Every call has a verdict of its own. */
+  readonly linked: boolean;
+}
+
+/** What is known of the calls beside their records. */
+export interface CallEvidence {
+  /** Calls whose answer did not fully reach the harness. */
+  readonly undelivered?: ReadonlySet<string>;
+  /** The call that served the harness's final answer. */
+  readonly finalCallId?: string | null;
 }
 
 /** Orders ids by code unit, as every process does. */
@@ -51,10 +67,11 @@ export function compareIds(a: string, b: string): number {
 }
 
 /** Contract: call ids are unique and every entry has generated tokens. */
-export function linkCalls(entries: readonly TokenEntry[]): CallGraph {
+export function linkCalls(entries: readonly TokenEntry[], evidence: CallEvidence = {}): CallGraph {
   const nodes = entries.map((entry) => new CallNode(entry)).sort(byPromptThenId);
   attachParents(nodes);
-  const unresolvedRetries = settleRetries(nodes);
+  const linked = entries.every((entry) => entry.parent_resolution !== undefined);
+  settleRetries(nodes, linked ? evidence : { ...evidence, finalCallId: null });
   for (const node of nodes) {
     node.root = node.parent?.root ?? node;
     node.lost = node.quarantined || (node.parent?.lost ?? false);
@@ -63,7 +80,10 @@ export function linkCalls(entries: readonly TokenEntry[]): CallGraph {
     nodes,
     roots: nodes.filter((node) => node.parent === null),
     leaves: nodes.filter((node) => node.childCount === 0 && !node.lost),
-    unresolvedRetries,
+    unresolvedRetries: nodes
+      .filter((node) => node.undecided)
+      .map((node) => node.entry.model_call_id),
+    linked,
   };
 }
 
@@ -120,20 +140,31 @@ function followVerdict(node: CallNode, byId: ReadonlyMap<string, CallNode>): voi
   else node.boundary = "LINK_MISMATCH";
 }
 
-/** Decides among calls that share parent and prompt. Returns the ids of the retries that nothing decides. */
-function settleRetries(nodes: readonly CallNode[]): string[] {
-  const unresolved: string[] = [];
+/** Decides among calls that share parent and prompt. */
+function settleRetries(nodes: readonly CallNode[], evidence: CallEvidence): void {
   for (const siblings of retryGroups(nodes)) {
-    const extended = siblings.some((node) => node.extended);
-    // Nodes are in id order within a group: the first has the smallest id.
-    for (const [position, node] of siblings.entries()) {
-      if (!extended) unresolved.push(node.entry.model_call_id);
-      if (extended ? node.extended : position === 0) continue;
-      if (!node.quarantined) node.superseded = extended;
+    const staying = survivors(siblings, evidence);
+    const settled = staying.length === 1 || staying.some((node) => node.extended);
+    const stays = new Set(staying);
+    for (const node of siblings) {
+      node.undecided = !settled && stays.has(node);
+      // Nodes are in id order within a group: of an undecided retry the smallest id is shown.
+      if (settled ? stays.has(node) : node === staying[0]) continue;
+      if (!node.quarantined) node.superseded = !node.undecided;
       node.quarantined = true;
     }
   }
-  return unresolved;
+}
+
+/** Those of a retry that may stay, by the strongest evidence there is: several only when all of it fits them all. */
+function survivors(siblings: readonly CallNode[], evidence: CallEvidence): readonly CallNode[] {
+  const { finalCallId, undelivered } = evidence;
+  const extended = siblings.filter((node) => node.extended);
+  if (extended.length > 0) return extended; // G4
+  const final = siblings.filter((node) => node.entry.model_call_id === finalCallId);
+  if (final.length > 0) return final; // G8
+  const arrived = siblings.filter((node) => undelivered?.has(node.entry.model_call_id) !== true);
+  return arrived.length > 0 ? arrived : siblings; // G7
 }
 
 /** Groups of at least two calls with one parent (roots count as siblings) and one prompt. */

@@ -6,23 +6,21 @@
  * D3. A result that carries its own generated ids is left as it is, and masked only when the snapshot disagrees.
  * D4. `retireRolloutTokenCapture` drops exactly the snapshot that was built, and only a successful, unmasked build.
  */
-import {
-  type BuildOptions,
-  buildTrajectory,
-  failedBuild,
-  rebuildResponse,
-  type TrajectoryBuild,
-} from "./builder.js";
+import type { BuildOptions, DeliveryMode, TrajectoryBuild } from "./build.js";
+import { buildTrajectory, failedBuild } from "./builder.js";
 import type { TokenCaptureSnapshot, TokenSource } from "./contracts.js";
 import { type CallLedger, ledgerReasons } from "./ledger.js";
 import type { MaskReason, TokenCaptureMetrics } from "./metrics.js";
 import { parseTokenEntry } from "./parse-entry.js";
+import { type ProjectionOptions, rebuildResponse } from "./projection.js";
+import type { CallPurpose, PurposeOverride } from "./purpose.js";
 import type { BuildError } from "./record-problems.js";
 import type { TokenEntry } from "./records.js";
 import { describeError, readSnapshot, rolloutIdProblem } from "./snapshot.js";
 import type { Terminal } from "./terminal.js";
 import { CheckedTokens } from "./token-arrays.js";
 import { generatedItems, sameItems } from "./token-items.js";
+import { rowTrajectories } from "./trajectory-rows.js";
 
 /** A result row. Only these fields are looked at or written; all others are kept. */
 export interface RolloutResult {
@@ -30,10 +28,16 @@ export interface RolloutResult {
   response?: unknown;
   mask_sample?: unknown;
   _ng_token_capture?: unknown;
+  _ng_trajectories?: unknown;
   [field: string]: unknown;
 }
 
-export interface FinalizeOptions {
+export interface FinalizeOptions extends ProjectionOptions {
+  /** Default `main`. `all` adds `_ng_trajectories` to the row. */
+  readonly delivery?: DeliveryMode;
+  readonly purposeOf?: PurposeOverride;
+  /** Purposes whose trajectories are not masked in `all`. Default main, subagent, compaction. */
+  readonly trainedPurposes?: readonly CallPurpose[];
   /** What each model-server worker counted. Their recorded calls, together, must be the snapshot's. */
   readonly ledgers?: readonly CallLedger[];
   /** Ids that must be the snapshot's, from another count. */
@@ -68,8 +72,8 @@ export async function finalizeRolloutTokenCapture(
     snapshot = readSnapshot(await source.freeze(String(rolloutId)), String(rolloutId));
     const own = generatedItems(result.response);
     if (own.length > 0) return keepOwnTokens(result, snapshot, own, options);
-    const build = buildSnapshot(snapshot, options);
-    if (build.error === undefined) writeResponse(result, build);
+    const build = buildSnapshot(snapshot, withEarlierMask(result, options));
+    if (build.error === undefined) writeResponse(result, build, options);
     return attach(result, snapshot, build);
   } catch (error) {
     return afterFailure(result, snapshot, options, describeError(error));
@@ -123,27 +127,33 @@ function checkEntries({ entries }: TokenCaptureSnapshot): TokenEntry[] {
 
 function optionsOf(snapshot: TokenCaptureSnapshot, options: FinalizeOptions): BuildOptions {
   return {
+    ...options,
     rolloutId: snapshot.rolloutId,
     incomplete: snapshot.incomplete,
     incompleteReasons: snapshot.incompleteReasons,
     failedCalls: snapshot.failedCalls,
     abortedCalls: snapshot.abortedCalls,
-    ...(options.terminal === undefined ? {} : { terminal: options.terminal }),
-    ...(options.extraMaskReasons === undefined
-      ? {}
-      : { extraMaskReasons: options.extraMaskReasons }),
+    undeliveredCallIds: (options.ledgers ?? []).flatMap(
+      (ledger) => ledger.undeliveredCallIds ?? [],
+    ),
   };
 }
 
-function writeResponse(result: RolloutResult, build: TrajectoryBuild): void {
-  const rebuilt = rebuildResponse(build);
+function writeResponse(
+  result: RolloutResult,
+  build: TrajectoryBuild,
+  options: FinalizeOptions,
+): void {
+  const rebuilt = rebuildResponse(build, options);
   if (rebuilt === null) return;
   const { response } = result;
   if (typeof response === "object" && response !== null) {
-    Object.assign(response, { output: rebuilt.output, usage: rebuilt.usage });
+    const { id: _id, model: _model, object: _object, ...rest } = rebuilt;
+    Object.assign(response, rest);
   } else {
     result.response = rebuilt;
   }
+  if (options.delivery === "all") result._ng_trajectories = rowTrajectories(build, options);
 }
 
 function attach(
@@ -157,6 +167,13 @@ function attach(
   result._ng_token_capture = build.metrics;
   const { metrics, error } = build;
   return { snapshot, masked, metrics, ...(error === undefined ? {} : { error }) };
+}
+
+/** A row that came masked masks every trajectory in it. */
+function withEarlierMask(result: RolloutResult, options: FinalizeOptions): FinalizeOptions {
+  if (!isMasked(result)) return options;
+  const reason = { code: "MASKED_BEFORE_CAPTURE" };
+  return { ...options, extraMaskReasons: [reason, ...(options.extraMaskReasons ?? [])] };
 }
 
 function isMasked(result: RolloutResult): boolean {

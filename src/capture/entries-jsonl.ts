@@ -6,14 +6,16 @@
  * J2. A record newer than this build is refused by name, never decoded.
  */
 import { open } from "node:fs/promises";
-import { buildTrajectory, failedBuild, rebuildResponse, type TrajectoryBuild } from "./builder.js";
+import type { DeliveryMode, TrajectoryBuild } from "./build.js";
+import { buildTrajectory, failedBuild } from "./builder.js";
 import { CaptureError } from "./errors.js";
 import type { TokenCaptureMetrics } from "./metrics.js";
 import { parseTokenEntry } from "./parse-entry.js";
-import type { RebuiltResponse } from "./projection.js";
+import { type RebuiltResponse, rebuildResponse } from "./projection.js";
 import type { BuildError } from "./record-problems.js";
 import type { TokenEntry } from "./records.js";
 import { describeError } from "./snapshot.js";
+import { type RowTrajectory, rowTrajectories } from "./trajectory-rows.js";
 
 /** One rollout's build, as `corral rebuild` prints it. */
 export interface RebuiltRollout {
@@ -22,6 +24,8 @@ export interface RebuiltRollout {
   metrics: TokenCaptureMetrics;
   mask_sample: boolean;
   unresolved_retries: string[];
+  /** In `all`: the trajectories beside the rebuilt response. */
+  trajectories?: RowTrajectory[];
   /** `CODE: message`. */
   error?: string;
 }
@@ -38,12 +42,13 @@ interface RolloutLines {
  */
 export async function* rebuildEntries(
   lines: AsyncIterable<string> | Iterable<string>,
+  delivery: DeliveryMode = "main",
 ): AsyncGenerator<RebuiltRollout> {
   const rollouts = await groupLines(lines);
   for (const [rolloutId, rollout] of rollouts) {
     // Freed as they are built: the file may be larger than one build.
     rollouts.delete(rolloutId);
-    yield toRebuilt(buildLines(rolloutId, rollout));
+    yield toRebuilt(buildLines(rolloutId, rollout, delivery), delivery);
   }
 }
 
@@ -51,9 +56,12 @@ export async function* rebuildEntries(
  * `rebuildEntries` over a file.
  * @throws ENOENT and other file errors; RECORD_INVALID as above.
  */
-export async function* rebuildEntriesFile(path: string): AsyncGenerator<RebuiltRollout> {
+export async function* rebuildEntriesFile(
+  path: string,
+  delivery: DeliveryMode = "main",
+): AsyncGenerator<RebuiltRollout> {
   await using file = await open(path);
-  yield* rebuildEntries(file.readLines());
+  yield* rebuildEntries(file.readLines(), delivery);
 }
 
 async function groupLines(
@@ -94,13 +102,17 @@ function parseLine(line: string, lineNumber: number): { rollout_id: string } {
   return named as { rollout_id: string };
 }
 
-function buildLines(rolloutId: string, { entries, lines, error }: RolloutLines): TrajectoryBuild {
+function buildLines(
+  rolloutId: string,
+  { entries, lines, error }: RolloutLines,
+  delivery: DeliveryMode,
+): TrajectoryBuild {
   return error === undefined
-    ? buildTrajectory(entries, { rolloutId })
+    ? buildTrajectory(entries, { rolloutId, delivery })
     : failedBuild(lines, { rolloutId }, error);
 }
 
-function toRebuilt(build: TrajectoryBuild): RebuiltRollout {
+function toRebuilt(build: TrajectoryBuild, delivery: DeliveryMode): RebuiltRollout {
   const { error } = build;
   return {
     rollout_id: build.rolloutId,
@@ -108,6 +120,7 @@ function toRebuilt(build: TrajectoryBuild): RebuiltRollout {
     metrics: build.metrics,
     mask_sample: build.masked,
     unresolved_retries: [...build.unresolvedRetries],
+    ...(delivery === "all" ? { trajectories: rowTrajectories(build, {}) } : {}),
     ...(error === undefined ? {} : { error: `${error.code}: ${error.message}` }),
   };
 }

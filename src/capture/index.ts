@@ -1,9 +1,5 @@
-export {
-  type BuildOptions,
-  buildTrajectory,
-  rebuildResponse,
-  type TrajectoryBuild,
-} from "./builder.js";
+export type { BuildOptions, DeliveryMode, SideTrajectory, TrajectoryBuild } from "./build.js";
+export { buildTrajectory } from "./builder.js";
 export * from "./contracts.js";
 export * from "./conversation.js";
 export {
@@ -19,11 +15,19 @@ export { type RebuiltRollout, rebuildEntries, rebuildEntriesFile } from "./entri
 export { type EntryRow, encodeEntry } from "./entry-row.js";
 export * from "./errors.js";
 export { contextDigest, FINGERPRINT_VERSION, normalizeAssistantText } from "./fingerprint.js";
+export { type FlatTrajectory, flattenTrajectory } from "./flatten.js";
 export type { CallLedger } from "./ledger.js";
 export { type ParentVerdict, resolveParent, type UnresolvedReason } from "./lineage.js";
 export type { MaskReason, TerminalAttribution, TokenCaptureMetrics } from "./metrics.js";
 export { parseTokenEntry, tokenEntryToJson } from "./parse-entry.js";
-export type { RebuiltResponse } from "./projection.js";
+export {
+  type OutputForm,
+  type ProjectionOptions,
+  type RebuiltResponse,
+  rebuildOthers,
+  rebuildResponse,
+} from "./projection.js";
+export { CALL_PURPOSES, type CallPurpose, TRAINED_PURPOSES } from "./purpose.js";
 export type { BuildError } from "./record-problems.js";
 export * from "./records.js";
 export { acquireRunLock } from "./run-lock.js";
@@ -38,3 +42,4 @@ export { StoreSink, type StoreSinkOptions } from "./store-sink.js";
 export type { Terminal } from "./terminal.js";
 export { checkGeneration, type TokenLimits } from "./token-arrays.js";
 export { isTrainable } from "./trainable.js";
+export { type RowTrajectory, trajectoryRows } from "./trajectory-rows.js";

@@ -10,6 +10,8 @@ export interface CallLedger {
   readonly aborted: number;
   /** Calls that were answered although their record was lost. */
   readonly captureLost: number;
+  /** Recorded calls whose answer the client did not take to its end. */
+  readonly undeliveredCallIds?: readonly string[];
 }
 
 /** Reasons to mask; none when every count agrees. Ledgers that are absent are not checked. */

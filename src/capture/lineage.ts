@@ -9,7 +9,12 @@
  * L4. A parent cut off by its token limit has no end-of-turn id, so nothing can follow it exactly.
  */
 import type { LineageKey, LineageNode, TokenLineage } from "./contracts.js";
-import type { AssistantTurn, Conversation, ConversationMessage } from "./conversation.js";
+import type {
+  AssistantTurn,
+  Conversation,
+  ConversationMessage,
+  ToolSpecification,
+} from "./conversation.js";
 import { echoEquivalent } from "./echo.js";
 import { contextDigest, FINGERPRINT_VERSION, normalizeAssistantText } from "./fingerprint.js";
 
@@ -60,9 +65,7 @@ export async function resolveParent(
     return unresolved(key.kind === "text" ? "NO_CANDIDATE" : "FOREIGN_TURN");
   }
   const digest = contextDigest(conversation, turnIndex);
-  const refusals = candidates.map((candidate) =>
-    refusal(candidate, turn, conversation.model, digest),
-  );
+  const refusals = candidates.map((candidate) => refusal(candidate, turn, conversation, digest));
   const accepted = candidates.filter((_, index) => refusals[index] === undefined);
   if (accepted.length === 0) return unresolved(furthest(refusals));
   return choose(accepted, appended);
@@ -85,10 +88,10 @@ const CHECKS = ["ECHO_CHANGED", "MODEL_CHANGED", "FINGERPRINT_VERSION", "CONTEXT
 function refusal(
   candidate: LineageNode,
   turn: AssistantTurn,
-  model: string,
+  { model, tools }: Conversation,
   digest: string,
 ): (typeof CHECKS)[number] | undefined {
-  if (!isEcho(candidate, turn)) return "ECHO_CHANGED";
+  if (!isEcho(candidate, turn, tools)) return "ECHO_CHANGED";
   if (candidate.model !== model) return "MODEL_CHANGED";
   if (candidate.fingerprintVersion !== FINGERPRINT_VERSION) return "FINGERPRINT_VERSION";
   return candidate.contextDigest === digest ? undefined : "CONTEXT_CHANGED";
@@ -98,7 +101,11 @@ function furthest(refusals: readonly (UnresolvedReason | undefined)[]): Unresolv
   return CHECKS.findLast((reason) => refusals.includes(reason)) ?? "NO_CANDIDATE";
 }
 
-function isEcho(candidate: LineageNode, turn: AssistantTurn): boolean {
+function isEcho(
+  candidate: LineageNode,
+  turn: AssistantTurn,
+  tools: readonly ToolSpecification[],
+): boolean {
   const { servedText, servedToolCalls } = candidate;
   if (normalizeAssistantText(servedText) !== normalizeAssistantText(turn.text)) return false;
   return (
@@ -108,10 +115,14 @@ function isEcho(candidate: LineageNode, turn: AssistantTurn): boolean {
       return (
         echoed?.id === served.id &&
         echoed.name === served.name &&
-        echoEquivalent(served.arguments, echoed.arguments)
+        echoEquivalent(served.arguments, echoed.arguments, schemaOf(tools, served.name))
       );
     })
   );
+}
+
+function schemaOf(tools: readonly ToolSpecification[], name: string): unknown {
+  return tools.find((tool) => tool.name === name)?.parameters;
 }
 
 function choose(

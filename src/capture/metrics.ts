@@ -1,6 +1,6 @@
 /** What a build says about itself: counts, and why it must not be trained. */
 import type { CallGraph } from "./call-graph.js";
-import { generatedTokens } from "./projection.js";
+import type { CallWarning } from "./call-health.js";
 import type { TokenEntry } from "./records.js";
 
 /** One reason to mask: a SCREAMING_SNAKE code, and what it was about. */
@@ -44,8 +44,14 @@ export interface TokenCaptureMetrics extends Partial<ChainMetrics> {
   capture_incomplete?: true;
   /** `CODE: message`. */
   error?: string;
+  /** In `all`: the trajectories of the row, the shown one included. The other counts are of the shown one. */
+  trajectories?: number;
   mask_reasons: MaskReason[];
-  warnings: string[];
+  warnings: CallWarning[];
+}
+
+export function generatedTokens(entries: readonly TokenEntry[]): number {
+  return entries.reduce((sum, entry) => sum + entry.generation_token_ids.length, 0);
 }
 
 export function chainMetrics(

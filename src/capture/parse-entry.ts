@@ -47,6 +47,7 @@ const Fields = z.object({
   cum_len: Count.exactOptional(),
   digest: Sha256.exactOptional(),
   purpose: z.string().exactOptional(),
+  tools_offered: Count.exactOptional(),
   served_message_id: z.string().exactOptional(),
   served_tool_call_ids: z.array(z.string()).exactOptional(),
   context_digest: z.string().exactOptional(),

@@ -1,29 +1,83 @@
 /**
  * Turns a chain into a Responses payload whose items hold one contiguous token sequence.
  *
- * P1. Each call has exactly one item with token arrays; its `prompt_token_ids` is every token before its generation.
+ * P1. Each call has exactly one item with token arrays. `full`: its `prompt_token_ids` is every token before its
+ *     generation. `delta`: only those since the item before it; the first has them all.
  * P2. Text, tool calls and reasoning are kept as recorded; arrays that a record left on another item are removed.
+ * P3. As views, the arrays are the records' own memory: a full form of n calls holds no more than its records do.
  */
+import type { TrajectoryBuild } from "./build.js";
+import { generatedTokens } from "./metrics.js";
+import type { CallPurpose } from "./purpose.js";
 import type { OutputItem, TokenEntry } from "./records.js";
+
+export type OutputForm = "full" | "delta";
+
+export interface ProjectionOptions {
+  /** Default `full`: every item repeats the running prompt, quadratic in calls. */
+  readonly outputForm?: OutputForm;
+  /** Default `plain`: arrays of numbers, ready for JSON. `views`: typed arrays over the records' memory. */
+  readonly arrays?: "plain" | "views";
+}
 
 /** The rebuilt rollout, as a trainer reads it. */
 export interface RebuiltResponse {
   id: string;
   model: string;
   object: "response";
+  /** Absent: `full`. */
+  output_form?: "delta";
   output: OutputItem[];
   /** Tokens before the first generation, and generated tokens of the whole chain. */
   usage: { input_tokens: number; output_tokens: number };
 }
 
-/** Contract: a chain, root first. Arrays are plain numbers: `int[P]`, `int[G]`, `float[G]`. */
-export function projectChain(rolloutId: string, chain: readonly TokenEntry[]): RebuiltResponse {
-  const first = chain[0];
+/** The Responses payload of the shown chain, null when there is none. */
+export function rebuildResponse(
+  build: TrajectoryBuild,
+  options: ProjectionOptions = {},
+): RebuiltResponse | null {
+  if (build.chain.length === 0) return null;
+  return projectChain(`proj-${build.rolloutId}`, build.chain, build.purposes, options);
+}
+
+/** Payloads of the other trajectories of an `all` build, in its order. */
+export function rebuildOthers(
+  build: TrajectoryBuild,
+  options: ProjectionOptions = {},
+): RebuiltResponse[] {
+  return build.others.map(({ chain }, index) => {
+    const id = `proj-${build.rolloutId}-${String(index + 1)}`;
+    return projectChain(id, chain, build.purposes, options);
+  });
+}
+
+/** Contract: a chain, root first, each call continuing the one before it. */
+function projectChain(
+  id: string,
+  chain: readonly TokenEntry[],
+  purposes: ReadonlyMap<string, CallPurpose>,
+  { outputForm = "full", arrays = "plain" }: ProjectionOptions,
+): RebuiltResponse {
+  const [first] = chain;
+  const numbers = arrays === "views" ? asView : plainNumbers;
+  const output = chain.flatMap((entry, index) => {
+    const before = chain[index - 1];
+    const known = outputForm === "full" || before === undefined ? 0 : cumulativeLength(before);
+    const prompt = numbers(entry.prompt_token_ids.subarray(known));
+    return projectCall(entry, {
+      prompt_token_ids: prompt,
+      generation_token_ids: numbers(entry.generation_token_ids),
+      generation_log_probs: numbers(entry.generation_log_probs),
+      ...callFields(entry, purposes),
+    });
+  });
   return {
-    id: `proj-${rolloutId}`,
+    id,
     model: first?.model ?? "",
     object: "response",
-    output: chain.flatMap(projectCall),
+    ...(outputForm === "delta" ? { output_form: "delta" } : {}),
+    output,
     usage: {
       input_tokens: first?.prompt_token_ids.length ?? 0,
       output_tokens: generatedTokens(chain),
@@ -31,16 +85,16 @@ export function projectChain(rolloutId: string, chain: readonly TokenEntry[]): R
   };
 }
 
-export function generatedTokens(entries: readonly TokenEntry[]): number {
-  return entries.reduce((sum, entry) => sum + entry.generation_token_ids.length, 0);
+function cumulativeLength(entry: TokenEntry): number {
+  return entry.prompt_token_ids.length + entry.generation_token_ids.length;
 }
 
-function projectCall(entry: TokenEntry): OutputItem[] {
+function projectCall(entry: TokenEntry, fields: Record<string, unknown>): OutputItem[] {
   const carrier = carrierIndex(entry);
-  if (carrier < 0) return [{ type: "message", ...tokenFields(entry) }];
+  if (carrier < 0) return [{ type: "message", ...fields }];
   return entry.output_items.map((item, index) => {
     const content = withoutTokens(item);
-    return index === carrier ? { ...content, ...tokenFields(entry) } : content;
+    return index === carrier ? { ...content, ...fields } : content;
   });
 }
 
@@ -59,18 +113,19 @@ function withoutTokens(item: OutputItem): OutputItem {
   return copy;
 }
 
-function tokenFields(entry: TokenEntry): Record<string, unknown> {
+function callFields(entry: TokenEntry, purposes: ReadonlyMap<string, CallPurpose>) {
   return {
-    prompt_token_ids: plainNumbers(entry.prompt_token_ids),
-    generation_token_ids: plainNumbers(entry.generation_token_ids),
-    generation_log_probs: plainNumbers(entry.generation_log_probs),
     ...given("routed_experts", entry.routed_experts),
     ...given("policy_version_start", entry.policy_version_start),
     ...given("policy_version_end", entry.policy_version_end),
     ...given("logprobs_mode", entry.logprobs_mode),
     ...given("sampling", entry.sampling),
-    ...given("_ng_model_call", modelCall(entry)),
+    ...given("_ng_model_call", modelCall(entry, purposes)),
   };
+}
+
+function asView<T>(values: T): T {
+  return values;
 }
 
 /** `Array.from` goes through the iterator and takes many times as long. */
@@ -81,12 +136,12 @@ function plainNumbers(values: Int32Array | Float64Array): number[] {
 }
 
 /** Names the call behind an item, for records whose calls were named when they were made. */
-function modelCall(entry: TokenEntry): unknown {
+function modelCall(entry: TokenEntry, purposes: ReadonlyMap<string, CallPurpose>): unknown {
   if (entry.parent_resolution === undefined) return undefined;
   return {
     model_call_id: entry.model_call_id,
     ...given("finish_reason", entry.finish_reason),
-    ...given("purpose", entry.purpose),
+    ...given("purpose", purposes.get(entry.model_call_id)),
   };
 }
 

@@ -66,7 +66,10 @@ export interface TokenEntry {
   readonly cum_len?: number;
   /** sha256, hex, over everything but `created_at` and itself. Absent on records from elsewhere. */
   readonly digest?: string;
+  /** What the call was made for: main, subagent, compaction, title, other. */
   readonly purpose?: string;
+  /** Tools that the request offered to the policy. */
+  readonly tools_offered?: number;
   /** Id of the message as the harness received it. */
   readonly served_message_id?: string;
   /** Tool-call ids as the harness received them, in order. */

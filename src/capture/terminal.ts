@@ -1,6 +1,8 @@
 /**
- * Finds the call that produced the harness's final answer. It chooses which chain is shown and may mask; it never
- * unmasks.
+ * Finds the call that produced the harness's final answer.
+ *
+ * A1. By served message id; else by text, when exactly one call served it. Blanks around a text count for nothing,
+ *     because a harness may cut them: two calls whose texts differ only there are ambiguous.
  */
 import type { TerminalAttribution } from "./metrics.js";
 import type { TokenEntry } from "./records.js";
@@ -12,7 +14,7 @@ export interface Terminal {
   readonly text?: string | null;
 }
 
-/** By served message id; else by text when exactly one call served it. `chain` is set once a chain is chosen. */
+/** A1. `chain` is set once a chain is chosen. */
 export function attributeTerminal(
   terminal: Terminal | undefined,
   entries: readonly TokenEntry[],
@@ -23,9 +25,9 @@ export function attributeTerminal(
     if (calls[0] !== undefined && calls.length === 1) return attributed("message_id", calls[0]);
     if (calls.length > 1) return unattributed("MESSAGE_ID_AMBIGUOUS");
   }
-  const text = terminal?.text ?? "";
+  const text = (terminal?.text ?? "").trim();
   if (text !== "") {
-    const calls = entries.filter((entry) => entry.served_text === text);
+    const calls = entries.filter((entry) => entry.served_text?.trim() === text);
     if (calls[0] !== undefined && calls.length === 1) return attributed("text", calls[0]);
     return unattributed(calls.length > 1 ? "TEXT_AMBIGUOUS" : "TEXT_NOT_SERVED");
   }

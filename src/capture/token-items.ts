@@ -23,6 +23,19 @@ export function outputItems(response: unknown): object[] {
   return output.filter((item): item is object => typeof item === "object" && item !== null);
 }
 
+/** True when each item's prompt holds only the tokens since the item before it. */
+export function isDelta(response: unknown): boolean {
+  return outputForm(response) === "delta";
+}
+
+/** `full` when the response does not say; undefined when it says something unknown. */
+export function outputForm(response: unknown): "full" | "delta" | undefined {
+  const form: unknown =
+    typeof response === "object" && response !== null ? Reflect.get(response, "output_form") : null;
+  if (form === undefined || form === null || form === "full") return "full";
+  return form === "delta" ? form : undefined;
+}
+
 /** Undefined when the item has no token array; null when it has some but not all three. */
 export function tokenItem(item: object): TokenItem | null | undefined {
   const names = ["prompt_token_ids", "generation_token_ids", "generation_log_probs"];

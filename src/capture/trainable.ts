@@ -4,9 +4,10 @@
  * T1. A reward that is a finite number, no mask, metrics that count at least one call, no error and no reason.
  * T2. At least one item with token arrays; every such item has all three, of fitting lengths, with ids in
  *     [0, 2^31) and log probabilities in (-1000, 1e-6].
- * T3. Contiguous: each prompt begins with the prompt and generation of the item before it.
+ * T3. Contiguous: each prompt begins with the prompt and generation of the item before it, or, in the delta form, holds
+ *     only what came since; a form that is unknown is not trainable.
  */
-import { outputItems, type TokenItem, tokenItem } from "./token-items.js";
+import { outputForm, outputItems, type TokenItem, tokenItem } from "./token-items.js";
 
 /** True only when everything a trainer relies on holds for this row. */
 export function isTrainable(row: unknown): boolean {
@@ -14,7 +15,7 @@ export function isTrainable(row: unknown): boolean {
   const mask = row["mask_sample"];
   if (mask !== undefined && mask !== false) return false;
   if (typeof row["reward"] !== "number" || !Number.isFinite(row["reward"])) return false;
-  const generated = generatedTokens(outputItems(row["response"]));
+  const generated = generatedTokens(row["response"]);
   return generated !== undefined && isHealthy(row["_ng_token_capture"], generated);
 }
 
@@ -39,14 +40,21 @@ function isHealthy(metrics: unknown, generated: number): boolean {
 }
 
 /** Number of generated tokens of a sound, contiguous sequence; undefined when it is not one or has none. */
-function generatedTokens(items: readonly object[]): number | undefined {
+function generatedTokens(response: unknown): number | undefined {
+  const form = outputForm(response);
+  if (form === undefined) return undefined;
   let previous: TokenItem | undefined;
   let count = 0;
-  for (const item of items) {
+  for (const item of outputItems(response)) {
     const tokens = tokenItem(item);
     if (tokens === undefined) continue;
     if (tokens === null || !isSound(tokens)) return undefined;
-    if (previous !== undefined && !continues(tokens.prompt, previous)) return undefined;
+    const isFirst = previous === undefined;
+    // Nothing may have been appended since the item before; something must have come before the first.
+    if (tokens.prompt.length === 0 && (isFirst || form === "full")) return undefined;
+    if (previous !== undefined && form === "full" && !continues(tokens.prompt, previous)) {
+      return undefined;
+    }
     previous = tokens;
     count += tokens.generation.length;
   }
@@ -55,7 +63,6 @@ function generatedTokens(items: readonly object[]): number | undefined {
 
 function isSound({ prompt, generation, logProbs }: TokenItem): boolean {
   return (
-    prompt.length > 0 &&
     generation.length > 0 &&
     generation.length === logProbs.length &&
     allValues(prompt, isTokenId) &&

@@ -8,7 +8,7 @@ import { configCommand } from "./commands/config.js";
 import { rebuildCommand } from "./commands/rebuild.js";
 import { runCommand } from "./commands/run.js";
 import { verifyCommand } from "./commands/verify.js";
-import { exitCodeOf, guardStdout, printError } from "./output.js";
+import { exitCodeOf, guardOutput, printError } from "./output.js";
 
 function configOption(): Option {
   return new Option("--config <file...>", "config files, merged in order");
@@ -72,5 +72,5 @@ async function main(argv: readonly string[]): Promise<number> {
   return code;
 }
 
-guardStdout();
+guardOutput();
 process.exitCode = await main(process.argv);

@@ -18,18 +18,25 @@ export function printWarning(message: string): void {
   process.stderr.write(`corral: warning: ${message}\n`);
 }
 
-/** A reader that closes our output (`corral … | head`) ends us quietly. */
-export function guardStdout(): void {
-  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
-    process.exit(0);
-  });
+/**
+ * A reader that goes away (`corral … | head`, a closed terminal) ends no command: each write tells its own caller, and
+ * a line of progress that nobody reads is no loss.
+ */
+export function guardOutput(): void {
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
 }
 
-/** Resolves when the text was handed over: a pipe may be slower than we are. */
-export async function printText(text: string): Promise<void> {
-  if (process.stdout.write(text)) return;
-  await new Promise<void>((resolve) => process.stdout.once("drain", resolve));
+/**
+ * Resolves when the text was handed over, a pipe may be slower than we are; false when nobody reads it any more.
+ * @throws the write's error, such as ENOSPC when the output is a file.
+ */
+export async function printText(text: string): Promise<boolean> {
+  const error = await new Promise<NodeJS.ErrnoException | null | undefined>((resolve) => {
+    process.stdout.write(text, resolve);
+  });
+  if (!error) return true;
+  if (error.code === "EPIPE" || process.stdout.isTTY) return false;
+  throw error;
 }
 
 /** At most `digits` decimals; "–" for nothing. */

@@ -11,8 +11,19 @@ export {
 } from "./config/load.js";
 export type { CorralConfig } from "./config/schema.js";
 export { ConfigError, type ConfigErrorCode, isConfigError } from "./errors.js";
-export { type LaunchedRun, type LaunchRequest, launch, type ServerWorker } from "./launch.js";
+export { launch } from "./launch.js";
+export type { PolicyPush } from "./policy-update.js";
+export type { Rollout, RolloutGroup } from "./rollout-group.js";
+export type {
+  BaseUrlDialect,
+  LaunchOptions,
+  RolloutGroupsOptions,
+  Run,
+  SingleRollout,
+} from "./run-api.js";
+export type { RolloutFigures } from "./run-counts.js";
 export type { RunEvent, RunEventListener } from "./run-events.js";
+export type { RunStats } from "./run-metrics.js";
 export { type RunRolloutsRequest, runRollouts } from "./run-rollouts.js";
 export { failedRollouts, type RunStop, type RunSummary } from "./run-summary.js";
 export type { TasksInput } from "./tasks.js";

@@ -1,236 +1,213 @@
 /**
- * One config into running actors: the capture store, the model servers, one harness actor for each agent, the consumer.
+ * Corral inside a training loop: `launch` starts the actors of a config, the run gives groups of rollouts and takes new
+ * weights.
  *
- * L1. A start that fails stops what was started before it.
- * L2. Shutdown goes producers first: harnesses, servers, consumer, store.
+ * N1. At-least-once by slot: what was finished and not accepted when a process died comes again in the next one with the
+ *     same name; a trainer that keeps the slots it has trained with its weights trains nothing twice.
+ * N2. Weights change between two model calls, never within one; a call that may have met both carries both versions.
+ * N3. Disposing cancels what runs and stops the actors.
  */
-import { randomBytes } from "node:crypto";
-import {
-  type AgentHarness,
-  agentHarness,
-  type CaptureStore,
-  captureStore,
-  type ModelServer,
-  modelServer,
-  type RolloutConsumer,
-  rolloutConsumer,
-} from "../actors/index.js";
-import type { PolicySnapshot } from "../embedded-policy/index.js";
-import { type ActorLogger, type ActorRef, createRuntime, type Runtime } from "../runtime/index.js";
-import type { CaptureDecisions } from "./config/decisions.js";
-import type { AgentConfig, CorralConfig, ModelConfig } from "./config/schema.js";
+import { captureDecisions } from "./config/decisions.js";
+import type { CorralConfig } from "./config/schema.js";
 import { ConfigError } from "./errors.js";
-import { resolveModuleExport } from "./modules.js";
-import { loadPolicy } from "./policies.js";
+import { type PolicyPush, updatePolicy } from "./policy-update.js";
+import { groupOf, type RolloutGroup, rolloutOf } from "./rollout-group.js";
+import { rolloutUrl } from "./rollout-runner.js";
+import { checkSource } from "./run-actors.js";
+import type {
+  BaseUrlDialect,
+  LaunchOptions,
+  RolloutGroupsOptions,
+  Run,
+  SingleRollout,
+} from "./run-api.js";
+import { type GroupsRequest, RunCore } from "./run-core.js";
+import { openLoopDirectory } from "./run-directory.js";
+import { RunMetrics, type RunState, type RunStats } from "./run-metrics.js";
+import { loadTasks, type TasksInput } from "./tasks.js";
 
-/** One thread of a model. */
-export interface ServerWorker {
-  readonly name: string;
-  readonly ref: ActorRef<ModelServer>;
-  readonly url: string;
-}
-
-/** The actors of a run. `await using`. */
-export interface LaunchedRun extends AsyncDisposable {
-  readonly store: ActorRef<CaptureStore> | undefined;
-  /** Model name → its workers. */
-  readonly servers: ReadonlyMap<string, readonly ServerWorker[]>;
-  /** Agent name → its harness actor. */
-  readonly harnesses: ReadonlyMap<string, ActorRef<AgentHarness>>;
-  readonly consumer: ActorRef<RolloutConsumer>;
-  /** Signs the rollout keys; lives in memory only. */
-  readonly keySecret: Uint8Array;
-}
-
-export interface LaunchRequest {
-  readonly config: CorralConfig;
-  readonly decisions: CaptureDecisions;
-  /** Folder of the store. */
-  readonly dir: string;
-  readonly journalPath: string;
-  readonly outPath: string;
-  /** Gets the actors' records. Default: JSON lines on stderr. */
-  readonly logger?: ActorLogger;
-}
-
-const STAGE = { harness: 0, server: 1, consumer: 2, store: 3 } as const;
-const SHUTDOWN_DEADLINE_MS = 15_000;
-/** Store and servers serve many rollouts at a time; their work is short or waits on something else. */
-const SHARED_CONCURRENCY = 256;
-
-/** @throws ConfigError naming the key, or the error of the actor that did not start. */
-export async function launch(request: LaunchRequest): Promise<LaunchedRun> {
-  const runtime = await createRuntime(request.logger && { logger: request.logger });
-  try {
-    return await start(runtime, request);
-  } catch (error) {
-    await runtime.shutdown({ deadlineMs: SHUTDOWN_DEADLINE_MS });
-    throw error;
-  }
-}
-
-async function start(runtime: Runtime, request: LaunchRequest): Promise<LaunchedRun> {
-  const { config, decisions } = request;
-  const keySecret = new Uint8Array(randomBytes(32));
-  const store =
-    decisions.target.kind === "store"
-      ? await startingAs("token_id_capture.dir", () =>
-          runtime.spawn(
-            captureStore,
-            { dir: request.dir, allowNetworkFs: config.token_id_capture.allow_network_fs },
-            { name: "capture-store", maxConcurrency: SHARED_CONCURRENCY, stopStage: STAGE.store },
-          ),
-        )
-      : undefined;
-  const capture = serverCapture(decisions, store);
-
-  const models = Object.entries(config.responses_api_models).map(async ([name, model]) => {
-    const policy = await loadPolicy(name, model);
-    const options = { ...serverOptions(name, model, policy, config), capture, keySecret };
-    const workers = await startWorkers(runtime, name, model.num_workers, options);
-    return { name, workers, digest: policy.digest };
-  });
-  const agents = Object.entries(config.responses_api_agents).map(
-    async ([name, agent]) => [name, await startHarness(runtime, name, agent)] as const,
-  );
-  const [served, started] = await Promise.all([Promise.all(models), Promise.all(agents)]);
-  const servers = new Map(served.map(({ name, workers }) => [name, workers]));
-
-  const consumer = await runtime.spawn(
-    rolloutConsumer,
-    {
-      journalPath: request.journalPath,
-      outPath: request.outPath,
-      ...(store === undefined ? {} : { store }),
-      servers: [...servers.values()].flat().map(({ ref }) => ref),
-      rebuildResponse: decisions.rebuild,
-      ...namedPolicy(new Set(served.map(({ digest }) => digest))),
-    },
-    { name: "rollout-consumer", maxConcurrency: SHARED_CONCURRENCY, stopStage: STAGE.consumer },
-  );
-  return {
-    store,
-    servers,
-    harnesses: new Map(started),
-    consumer,
-    keySecret,
-    [Symbol.asyncDispose]: async () => {
-      await runtime.shutdown({ deadlineMs: SHUTDOWN_DEADLINE_MS });
-    },
-  };
-}
-
-/** Rows name the weights only where one name is true of all of them. */
-function namedPolicy(digests: ReadonlySet<string>) {
-  const [checkpoint_digest, ...others] = digests;
-  if (checkpoint_digest === undefined || others.length > 0) return {};
-  return { policy: { kind: "embedded", checkpoint_digest } };
-}
-
-function serverCapture(decisions: CaptureDecisions, store: ActorRef<CaptureStore> | undefined) {
-  if (store !== undefined) return { kind: "store" as const, store };
+/**
+ * Starts what the config names.
+ * @throws ConfigError for what the user must mend; RUN_LOCKED when another process has the run.
+ */
+export async function launch(config: CorralConfig, options: LaunchOptions = {}): Promise<Run> {
+  const { name = "loop", folder, logger, onEvent = () => undefined } = options;
+  const decisions = captureDecisions(config);
+  const [conflict] = decisions.errors;
+  if (conflict !== undefined) throw conflict;
+  checkSource(decisions);
   const { target } = decisions;
-  return target.kind === "module" ? target : { kind: "off" as const };
-}
-
-function serverOptions(
-  name: string,
-  model: ModelConfig,
-  policy: PolicySnapshot,
-  config: CorralConfig,
-) {
-  return {
-    host: "127.0.0.1" as const,
-    port: 0 as const,
-    workerGeneration: 0,
-    model: name,
-    engine: { kind: "embedded" as const, policy },
-    samplingOverrides: model.sampling_overrides,
-    runSeed: model.engine.seed ?? config.rollout.seed,
-    requireRolloutKey: config.token_id_capture.require_rollout_key,
-    maxModelCalls: model.max_model_calls,
-  };
-}
-
-async function startWorkers(
-  runtime: Runtime,
-  model: string,
-  numWorkers: number,
-  options: Omit<Parameters<typeof modelServer.create>[0], "workerIndex">,
-): Promise<ServerWorker[]> {
-  const indices = Array.from({ length: numWorkers }, (_, index) => index);
-  return Promise.all(
-    indices.map(async (workerIndex) => {
-      const name = `${model}-${workerIndex}`;
-      const spawnOptions = {
-        name: `model-server-${name}`,
-        maxConcurrency: SHARED_CONCURRENCY,
-        stopStage: STAGE.server,
-      };
-      const ref = await startingAs(`responses_api_models.${model}`, () =>
-        runtime.spawn(modelServer, { ...options, workerIndex }, spawnOptions),
-      );
-      const { url } = await ref.call.address();
-      return { name, ref, url };
-    }),
-  );
-}
-
-async function startHarness(
-  runtime: Runtime,
-  name: string,
-  agent: AgentConfig,
-): Promise<ActorRef<AgentHarness>> {
-  const spawnOptions = {
-    name: `agent-harness-${name}`,
-    // One more than the rollouts, so that a cancel never waits behind them.
-    maxConcurrency: agent.concurrency + 1,
-    stopStage: STAGE.harness,
-  };
-  if (agent.kind === "claude_code") {
-    const binary = agent.binary === undefined ? {} : { binary: agent.binary };
-    return startingAs(`responses_api_agents.${name}`, () =>
-      runtime.spawn(agentHarness, { kind: "claude_code", ...binary }, spawnOptions),
+  const baseDir = options.dir ?? (target.kind === "store" ? target.dir : undefined);
+  if (baseDir === undefined)
+    throw new ConfigError(
+      "RUN_DIRECTORY",
+      "launch: dir",
+      "is missing beside a config without store",
     );
-  }
-  const field = `responses_api_agents.${name}.module`;
-  const target = resolveModuleExport(agent.module, process.cwd(), field);
-  return startingAs(field, () =>
-    runtime.spawn(agentHarness, { kind: "function", ...target }, spawnOptions),
-  );
-}
-
-/** Why a start failed that the config's author can mend. */
-const STARTS_TO_MEND = new Set([
-  "NETWORK_FILE_SYSTEM",
-  "HARNESS_NOT_FOUND",
-  "HARNESS_MODULE_INVALID",
-]);
-
-/** Names the key whose actor does not start; any other failure passes unchanged. */
-async function startingAs<T>(field: string, spawn: () => Promise<T>): Promise<T> {
+  const directory = openLoopDirectory(baseDir, name);
   try {
-    return await spawn();
+    const metrics = await RunMetrics.open(directory.dir, config.metrics);
+    for (const message of decisions.warnings) onEvent({ kind: "warning", message });
+    const core = await RunCore.start({
+      config,
+      decisions,
+      ...directory,
+      ...(logger && { logger }),
+      onEvent: (event) => {
+        metrics.see(event);
+        onEvent(event);
+      },
+    });
+    return new LaunchedRun({ config, core, metrics, folder, directory });
   } catch (error) {
-    for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) {
-      // A sink or lineage that a worker could not build already names its key.
-      const named = /^(token_id_capture\.\w+): (.*)/s.exec(cause.message);
-      if (named !== null)
-        throw new ConfigError("START_FAILED", named[1] ?? field, named[2] ?? "", { cause: error });
-      if (!("code" in cause) || !STARTS_TO_MEND.has(String(cause.code))) continue;
-      const why = cause.cause instanceof Error ? `: ${cause.cause.message}` : "";
-      throw new ConfigError("START_FAILED", field, `${cause.message}${why}`, { cause: error });
-    }
+    directory.release();
     throw error;
   }
 }
 
-/** @throws NOT_AVAILABLE when the config asks for a rebuild through an own source. */
-export function checkSource(decisions: CaptureDecisions): void {
-  if (!decisions.rebuild || decisions.target.kind !== "module") return;
-  throw new ConfigError(
-    "NOT_AVAILABLE",
-    "token_id_capture.source",
-    "is not available in this version; allowed: rebuild_response: false beside a sink",
-  );
+interface RunParts {
+  readonly config: CorralConfig;
+  readonly core: RunCore;
+  readonly metrics: RunMetrics;
+  readonly folder: string | undefined;
+  readonly directory: { readonly dir: string; release(): void };
+}
+
+class LaunchedRun implements Run {
+  readonly #parts: RunParts;
+  #policyVersion = 0;
+  #closed: Promise<void> | undefined;
+
+  constructor(parts: RunParts) {
+    this.#parts = parts;
+  }
+
+  get dir(): string {
+    return this.#parts.directory.dir;
+  }
+
+  get metricsUrl(): string | undefined {
+    return this.#parts.metrics.url;
+  }
+
+  get policyVersion(): number {
+    return this.#policyVersion;
+  }
+
+  get urls(): Readonly<Record<string, readonly string[]>> {
+    const { servers } = this.#parts.core.actors;
+    return Object.fromEntries([...servers].map(([model, of]) => [model, of.map(({ url }) => url)]));
+  }
+
+  rolloutGroups(
+    tasks: TasksInput,
+    options: RolloutGroupsOptions = {},
+  ): AsyncGenerator<RolloutGroup> {
+    return this.#groups(tasks, options, false);
+  }
+
+  async rollout(
+    task: unknown,
+    options: Pick<RolloutGroupsOptions, "signal" | "maxPolicyLag"> = {},
+  ): Promise<SingleRollout> {
+    for await (const group of this.#groups([task], { ...options, groupSize: 1 }, true)) {
+      const [only] = group.rollouts;
+      if (only !== undefined) return { ...only, accept: group.accept, reject: group.reject };
+    }
+    throw new Error("the run was stopped before the rollout ended");
+  }
+
+  async *#groups(
+    tasks: TasksInput,
+    options: RolloutGroupsOptions,
+    apart: boolean,
+  ): AsyncGenerator<RolloutGroup> {
+    const { core, metrics } = this.#parts;
+    const { maxPolicyLag, signal } = options;
+    signal?.throwIfAborted();
+    const { stream, pass } = await core.passGroups(await this.#request(tasks, options, apart));
+    const onAbort = () => stream.fail(signal?.reason);
+    signal?.addEventListener("abort", onAbort, { once: true });
+    let done = false;
+    try {
+      for await (const { about, reports } of stream) {
+        const rules = { policyVersion: this.#policyVersion, maxPolicyLag };
+        const rollouts = reports.map((report) => rolloutOf(report, rules));
+        for (const one of rollouts) metrics.deliver(one);
+        yield groupOf(about, rollouts, core.actors.consumer.call);
+      }
+      done = true;
+    } finally {
+      signal?.removeEventListener("abort", onAbort);
+      core.end(stream, done ? undefined : pass);
+    }
+  }
+
+  async #request(
+    tasks: TasksInput,
+    options: RolloutGroupsOptions,
+    apart: boolean,
+  ): Promise<GroupsRequest> {
+    const { config, folder } = this.#parts;
+    const { groupSize = config.rollout.group_size, concurrency } = options;
+    checkCount("groupSize", groupSize);
+    if (concurrency !== undefined) checkCount("concurrency", concurrency);
+    const rollout = { ...config.rollout, group_size: groupSize };
+    const { tasks: checked } = await loadTasks(tasks, { ...config, rollout }, folder);
+    const limit = concurrency === undefined ? {} : { concurrency };
+    return { tasks: checked, groupSize, apart, ...limit };
+  }
+
+  baseUrl(rolloutId: string, dialect: BaseUrlDialect): string {
+    const running = this.#parts.core.runner.running(rolloutId);
+    if (running === undefined) throw new RangeError(`rollout ${rolloutId} does not run`);
+    const url = rolloutUrl(running.worker, rolloutId, running.captured);
+    return dialect === "messages" ? url : `${url}/v1`;
+  }
+
+  async updatePolicy(
+    version: number,
+    push: PolicyPush,
+    { model }: { readonly model?: string } = {},
+  ): Promise<void> {
+    await updatePolicy(this.#parts.core.actors, version, push, model);
+    this.#policyVersion = version;
+  }
+
+  get #state(): RunState {
+    const { runner, pendingCount: pending } = this.#parts.core;
+    return { running: runner.runningCount, pending, policyVersion: this.#policyVersion };
+  }
+
+  stats(): RunStats {
+    return this.#parts.metrics.stats(this.#state);
+  }
+
+  report(values: Readonly<Record<string, number>> = {}): void {
+    this.#parts.metrics.step(this.#state, values);
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    const { core, metrics, directory } = this.#parts;
+    try {
+      await core[Symbol.asyncDispose]();
+      await metrics.close();
+    } finally {
+      directory.release();
+    }
+  }
+}
+
+function checkCount(name: string, value: number): void {
+  if (Number.isSafeInteger(value) && value >= 1) return;
+  throw new RangeError(`rolloutGroups: ${name} is ${value}; allowed: a whole number from 1`);
 }

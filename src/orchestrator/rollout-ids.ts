@@ -1,7 +1,8 @@
 /**
  * Which rollouts a run has and what they are called.
  *
- * I1. `_ng_rollout_id` on the task wins; else the id is `<task>-<rollout>`. Attempt n > 0 adds `-a<n>`.
+ * I1. `_ng_rollout_id` on the task wins; else the id is `<task>-<rollout>`, with `p<pass>.` before it in a trainer's pass.
+ *     Attempt n > 0 adds `-a<n>`.
  * I2. An id is refused when it is malformed or when two slots would have it; it is never rewritten or merged.
  */
 import {
@@ -14,7 +15,8 @@ import { ConfigError } from "./errors.js";
 
 /** I1. */
 export function rolloutIdOf(task: Task, slot: RolloutSlot, attempt: number): string {
-  const base = task._ng_rollout_id ?? `${slot.taskIndex}-${slot.rolloutIndex}`;
+  const pass = slot.pass === 0 ? "" : `p${slot.pass}.`;
+  const base = task._ng_rollout_id ?? `${pass}${slot.taskIndex}-${slot.rolloutIndex}`;
   return attempt === 0 ? base : `${base}-a${attempt}`;
 }
 

@@ -67,7 +67,7 @@ export function openRunDirectory(request: RunDirectoryRequest): RunDirectory {
       `the run directory ${note.dir} of ${outPath} is gone; allowed: put it back, or choose another --out`,
     );
   makeWritable(note.dir, request.baseDirField);
-  const lock = lockRun(note.dir, outPath);
+  const lock = lockRun(note.dir, "--out", outPath);
   return {
     runId: note.run_id,
     dir: note.dir,
@@ -77,6 +77,31 @@ export function openRunDirectory(request: RunDirectoryRequest): RunDirectory {
     configChanged: note.config_digest !== request.configDigest,
     release: () => lock.release(),
   };
+}
+
+/** The folder of a training loop's run. */
+export interface LoopDirectory {
+  readonly dir: string;
+  readonly journalPath: string;
+  /** Idempotent. */
+  release(): void;
+}
+
+/**
+ * Makes or opens `<baseDir>/<name>` and locks it (U3).
+ * @throws INVALID_VALUE for a name that is no folder name; RUN_DIRECTORY; RUN_LOCKED.
+ */
+export function openLoopDirectory(baseDir: string, name: string): LoopDirectory {
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name))
+    throw new ConfigError(
+      "INVALID_VALUE",
+      "launch: name",
+      `${JSON.stringify(name)} is not valid; allowed: letters, digits, dot, dash and underscore, a letter or digit first`,
+    );
+  const dir = path.join(path.resolve(baseDir), name);
+  makeWritable(dir, "launch: dir");
+  const lock = lockRun(dir, "launch: name", dir);
+  return { dir, journalPath: path.join(dir, "journal.jsonl"), release: () => lock.release() };
 }
 
 function hasContent(file: string): boolean {
@@ -144,7 +169,7 @@ function createNote(notePath: string, request: RunDirectoryRequest, outPath: str
     fs.linkSync(draft, notePath);
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "EEXIST")
-      throw lockedError(outPath, error);
+      throw lockedError("--out", outPath, error);
     throw directoryError("--out", notePath, "write", error);
   } finally {
     fs.rmSync(draft, { force: true });
@@ -175,19 +200,19 @@ function directoryError(field: string, file: string, verb: string, cause: unknow
 }
 
 /** U3. */
-function lockRun(dir: string, outPath: string): { release(): void } {
+function lockRun(dir: string, field: string, shown: string): { release(): void } {
   try {
     return acquireRunLock(dir);
   } catch (error) {
-    throw isCaptureError(error, "RUN_LOCKED") ? lockedError(outPath, error) : error;
+    throw isCaptureError(error, "RUN_LOCKED") ? lockedError(field, shown, error) : error;
   }
 }
 
-function lockedError(outPath: string, cause: unknown): ConfigError {
+function lockedError(field: string, shown: string, cause: unknown): ConfigError {
   return new ConfigError(
     "RUN_LOCKED",
-    "--out",
-    `another process runs with ${outPath}; allowed: wait for it, or choose another --out`,
+    field,
+    `another process runs with ${shown}; allowed: wait for it, or choose another ${field}`,
     { cause },
   );
 }

@@ -10,9 +10,8 @@ import type { ActorLogger } from "../runtime/index.js";
 import { type CaptureDecisions, captureDecisions, rowSelection } from "./config/decisions.js";
 import type { CorralConfig } from "./config/schema.js";
 import { readJsonLines } from "./jsonl.js";
-import { checkSource, type LaunchedRun, launch } from "./launch.js";
-import { slotKey, slotsOf } from "./rollout-ids.js";
-import { RolloutLoop } from "./rollout-loop.js";
+import { checkSource, type RunActors } from "./run-actors.js";
+import { RunCore } from "./run-core.js";
 import { openRunDirectory, type RunDirectory } from "./run-directory.js";
 import type { RunEventListener } from "./run-events.js";
 import { RowTally, type RunSummary } from "./run-summary.js";
@@ -75,75 +74,66 @@ async function runIn(
   decisions: CaptureDecisions,
   tasks: TaskSet,
 ): Promise<RunSummary> {
-  const { config, onEvent = () => undefined } = request;
+  const { config, onEvent = () => undefined, logger } = request;
   const warn = (message: string) => onEvent({ kind: "warning", message });
   const startedAtMs = performance.now();
   for (const message of decisions.warnings) warn(message);
   if (directory.configChanged) warn("the config is not the one that this run began with");
 
-  const { logger } = request;
-  await using run = await launch({ config, decisions, ...directory, ...(logger && { logger }) });
-  const { delivered, attempts, redelivered } = await run.consumer.call.recover(); // T2
-  const abandoned = (await run.store?.call.abandonOpen()) ?? [];
-  if (abandoned.length > 0)
-    warn(`${abandoned.length} rollouts of an earlier process were open; they run again`);
-
-  const done = new Set(delivered.map(slotKey));
-  const slots = slotsOf(
-    tasks.tasks.map(({ task }) => task),
-    config.rollout.group_size,
-  );
-  onEvent({
-    kind: "run_start",
-    runId: directory.runId,
-    dir: directory.dir,
-    rollouts: slots.length,
-    delivered: done.size,
-    resumed: directory.resumed,
-  });
   const watch = new StopWatch(config);
-  const loop = new RolloutLoop({
+  await using core = await RunCore.start({
     config,
-    run,
-    tasks: new Map(tasks.tasks.map((checked) => [checked.task._ng_task_index, checked])),
-    selected: decisions.selected,
-    firstAttempts: new Map(attempts.map(({ slot, attempt }) => [slotKey(slot), attempt + 1])),
+    decisions,
+    ...directory,
+    ...(logger && { logger }),
     onEvent: (event) => {
       watch.see(event);
       onEvent(event);
     },
+  }); // T2
+  const groupSize = config.rollout.group_size;
+  const rollouts = tasks.tasks.length * groupSize;
+  onEvent({
+    kind: "run_start",
+    runId: directory.runId,
+    dir: directory.dir,
+    rollouts,
+    delivered: core.recovery.delivered.length,
+    resumed: directory.resumed,
   });
-  watch.attach(loop, request.signal);
+  const groups = core.fileGroups({ tasks: tasks.tasks, groupSize });
+  watch.attach(groups, request.signal);
   try {
-    await loop.run(slots.filter((slot) => !done.has(slotKey(slot))));
+    // The file is the trainer: the consumer hands a row off as soon as it is rebuilt.
+    for await (const _ of groups);
   } finally {
     watch.detach();
   }
+  const { actors, recovery } = core;
+  const redelivered = recovery.redelivered.length;
   return await summarise({
     directory,
-    request,
     decisions,
-    run,
+    actors,
     watch,
     startedAtMs,
-    slots,
-    redelivered: redelivered.length,
+    rollouts,
+    redelivered,
   });
 }
 
 interface Ended {
   readonly directory: RunDirectory;
-  readonly request: RunRolloutsRequest;
   readonly decisions: CaptureDecisions;
-  readonly run: LaunchedRun;
+  readonly actors: RunActors;
   readonly watch: StopWatch;
   readonly startedAtMs: number;
-  readonly slots: readonly unknown[];
+  readonly rollouts: number;
   readonly redelivered: number;
 }
 
 async function summarise(ended: Ended): Promise<RunSummary> {
-  const { directory, decisions, run, watch, slots } = ended;
+  const { directory, decisions, actors, watch, rollouts } = ended;
   const wallMs = performance.now() - ended.startedAtMs;
   const tally = new RowTally(rowSelection(decisions));
   for await (const { value } of readJsonLines(directory.outPath, "--out")) tally.add(value);
@@ -152,17 +142,17 @@ async function summarise(ended: Ended): Promise<RunSummary> {
   return {
     ...counted,
     runId: directory.runId,
-    remaining: slots.length - counted.rollouts,
-    callsPerWorker: await callsPerWorker(run),
+    remaining: rollouts - counted.rollouts,
+    callsPerWorker: await callsPerWorker(actors),
     wallMs: Math.round(wallMs),
     rolloutsPerMinute: (60_000 * rowsOfThisProcess) / wallMs,
-    stopped: counted.rollouts < slots.length ? watch.stop : null,
+    stopped: counted.rollouts < rollouts ? watch.stop : null,
     evaluationOnly: !Object.values(decisions.selected).includes(true),
   };
 }
 
-async function callsPerWorker(run: LaunchedRun): Promise<Record<string, number>> {
-  const workers = [...run.servers.values()].flat();
+async function callsPerWorker(actors: RunActors): Promise<Record<string, number>> {
+  const workers = [...actors.servers.values()].flat();
   const calls = await Promise.all(
     workers.map(async ({ name, ref }) => [name, (await ref.call.status()).calls] as const),
   );

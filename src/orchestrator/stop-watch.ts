@@ -4,7 +4,7 @@ import type { RunStop } from "./run-summary.js";
 
 /** What is stopped. */
 export interface Stoppable {
-  stop(options: { readonly cancel: boolean }): Promise<void>;
+  stop(options: { readonly cancel: boolean }): void;
 }
 
 /** Decides when the run stops early, and why. */
@@ -59,6 +59,6 @@ export class StopWatch {
 
   #end(reason: RunStop["reason"], message: string, cancel: boolean): void {
     this.stop ??= { reason, message };
-    void this.#loop?.stop({ cancel });
+    this.#loop?.stop({ cancel });
   }
 }

@@ -6,6 +6,7 @@ import { agentHarness } from "corral/actors";
 import { type ActorRef, createRuntime, type Runtime } from "corral/runtime";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { MessagesServer, type ScriptedReply } from "../support/messages-server.js";
+import { isAlive } from "../support/processes.js";
 
 const fixture = (file: string): string => new URL(`../fixtures/${file}`, import.meta.url).href;
 const verifier = (exportName: string) => ({ module: fixture("verifiers.mjs"), exportName });
@@ -179,6 +180,22 @@ describe("Claude Code", () => {
     expect(JSON.stringify(server.calls[0]?.body)).toContain(text);
   });
 
+  test("H4 what the CLI and its tools put aside lies in the rollout's directory and goes with it", async () => {
+    const aside = () => fs.readdirSync("/tmp").filter((name) => name.startsWith("claude"));
+    const before = aside();
+    const { outcome, server } = await rollOut([
+      { bash: 'mktemp; ls -d "$CLAUDE_CODE_TMPDIR"/claude-*' },
+      { text: "done" },
+    ]);
+    expect(outcome).toMatchObject({ completed: true });
+    const told = JSON.stringify(server.calls[1]?.body["messages"]);
+    const below = `${tempRoot}/corral-[0-9a-f]+/t/`;
+    expect(told).toMatch(new RegExp(`${below}[^"]*tmp\\.`));
+    expect(told).toMatch(new RegExp(`${below}claude-`));
+    expect(aside()).toEqual(before);
+    expect(fs.readdirSync(tempRoot)).toEqual([]);
+  });
+
   test("a harness that writes without end is stopped", async () => {
     await using server = await MessagesServer.listen([{ text: "x".repeat(5000) }]);
     const harness = await spawnHarness({ kind: "claude_code", maxOutputBytes: 3000 });
@@ -327,11 +344,3 @@ describe("a function", () => {
     await expect(start("notAFunction")).rejects.toThrow("is not a function");
   });
 });
-
-function isAlive(pid: number): boolean {
-  try {
-    return !fs.readFileSync(`/proc/${pid}/stat`, "latin1").includes(") Z ");
-  } catch {
-    return false;
-  }
-}

@@ -5,7 +5,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 import { afterAll, describe, expect, it } from "vitest";
-import { type CorralResult, runCorral } from "../support/corral-cli.js";
+import { type CorralResult, runCorral, startCorral } from "../support/corral-cli.js";
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), "corral-cli-"));
 afterAll(() => fs.rmSync(folder, { recursive: true }));
@@ -118,6 +118,18 @@ describe("corral rebuild", () => {
     expect(builds.map((build) => build.rebuilt_response?.output ?? null)).toEqual(
       cases.map(({ expected }) => expected.rebuilt_response?.output ?? null),
     );
+  });
+
+  it("ends quietly when its reader goes away", async () => {
+    const [entry] = cases[0].entries;
+    const lines = Array.from({ length: 2000 }, (_, index) => ({
+      ...entry,
+      rollout_id: `r${index}`,
+    }));
+    const entries = write("many.jsonl", lines.map((line) => JSON.stringify(line)).join("\n"));
+    const { child, result } = startCorral(["rebuild", "--entries", entries]);
+    child.stdout?.destroy();
+    expect(await result).toMatchObject({ code: 0, signal: null, stderr: "" });
   });
 
   it("refuses a newer record by name, masks its rollout and exits with 1", async () => {

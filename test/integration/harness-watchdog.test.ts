@@ -7,6 +7,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Watchdog } from "../../dist/actors/agent-harness/watchdog.js";
+import { isAlive, processesOf } from "../support/processes.js";
 
 const DIST = fileURLToPath(new URL("../../dist", import.meta.url));
 const PARENT = fileURLToPath(new URL("../fixtures/harness-parent.mjs", import.meta.url));
@@ -16,29 +17,6 @@ beforeEach(() => {
   tempRoot = fs.mkdtempSync(path.join(os.tmpdir(), "corral-test-"));
 });
 afterEach(() => fs.rmSync(tempRoot, { recursive: true, force: true }));
-
-/** Live processes (zombies have no command line) whose environment or working directory names the directory. */
-function processesOf(root: string): string[] {
-  return fs.readdirSync("/proc").filter((pid) => {
-    if (!/^\d+$/.test(pid)) return false;
-    try {
-      if (fs.readFileSync(`/proc/${pid}/cmdline`, "latin1") === "") return false;
-      if (fs.readlinkSync(`/proc/${pid}/cwd`).startsWith(root)) return true;
-      return fs.readFileSync(`/proc/${pid}/environ`, "latin1").includes(root);
-    } catch {
-      return false;
-    }
-  });
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return !fs.readFileSync(`/proc/${pid}/stat`, "latin1").includes(") Z ");
-  } catch {
-    return false;
-  }
-}
 
 const logger = { info() {}, warn() {}, error() {} };
 

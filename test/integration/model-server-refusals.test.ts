@@ -204,12 +204,12 @@ test("S2. an unknown POST under the training prefix is 404 and marks the rollout
   const answered = await at("/v1/messages", "POST");
   const { usage } = (await answered.json()) as { usage: { input_tokens: number } };
   expect(await counted.json()).toEqual({ input_tokens: usage.input_tokens });
-  const stray = await fetch(`${base("r1")}/v1/chat/completions`, { method: "POST", body: "{}" });
+  const stray = await fetch(`${base("r1")}/v1/embeddings`, { method: "POST", body: "{}" });
   expect(stray.status).toBe(403);
   expect((await server.sealRollout("r1")).captureLost).toBe(0);
   await store.open("r2");
   server.openRollout({ rolloutId: "r2", epoch: 2, captured: true });
-  const unknown = await fetch(`${base("r2")}/v1/chat/completions`, {
+  const unknown = await fetch(`${base("r2")}/v1/embeddings`, {
     method: "POST",
     headers: keyHeaders("r2", 2),
     body: "{}",

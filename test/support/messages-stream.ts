@@ -14,6 +14,7 @@ export interface StreamedMessage {
   readonly model: string;
   readonly content: readonly Readonly<Record<string, unknown>>[];
   readonly stop_reason: string;
+  readonly stop_sequence: string | null;
   readonly usage: { readonly input_tokens: number; readonly output_tokens: number };
 }
 
@@ -53,7 +54,8 @@ export function readMessage(events: readonly StreamEvent[]): StreamedMessage {
   if (rest.length > 0) throw new Error(`${rest[0]?.event} after message_stop`);
   if (usage.input_tokens !== message.usage.input_tokens) throw new Error("input_tokens changed");
   const { id, model } = message;
-  return { id, model, content, stop_reason: delta.stop_reason, usage };
+  const { stop_reason, stop_sequence } = delta;
+  return { id, model, content, stop_reason, stop_sequence, usage };
 }
 
 function readBlock(
@@ -62,12 +64,14 @@ function readBlock(
 ): Record<string, unknown> {
   const { index, content_block: block } = take("content_block_start");
   const { index: deltaIndex, delta } = take("content_block_delta");
+  if (block.type === "thinking") return readThinking(take, before, block, index, delta);
   const { index: stopIndex } = take("content_block_stop");
   if (index !== before.length || deltaIndex !== index || stopIndex !== index)
     throw new Error(`block indexes ${index}, ${deltaIndex}, ${stopIndex}`);
   if (block.type === "text") {
     if (block.text !== "" || delta.type !== "text_delta") throw new Error("bad text block");
-    if (before.some((other) => other["type"] !== "text")) throw new Error("text after tool_use");
+    if (before.some((other) => other["type"] === "tool_use"))
+      throw new Error("text after tool_use");
     return { type: "text", text: delta.text };
   }
   if (block.type !== "tool_use" || delta.type !== "input_json_delta")
@@ -80,4 +84,22 @@ function readBlock(
     name: block.name,
     input: JSON.parse(delta.partial_json),
   };
+}
+
+function readThinking(
+  take: (event: string) => WireObject,
+  before: readonly unknown[],
+  block: WireObject,
+  index: number,
+  delta: WireObject,
+): Record<string, unknown> {
+  const { delta: signed } = take("content_block_delta");
+  take("content_block_stop");
+  if (index !== 0 || before.length > 0) throw new Error("thinking is not first");
+  const { thinking, signature } = block;
+  if (thinking !== "" || signature !== "") throw new Error("thinking is not empty");
+  const types = [delta["type"], signed["type"]].join();
+  if (types !== "thinking_delta,signature_delta") throw new Error(`deltas ${types}`);
+  if (signed["signature"] === "") throw new Error("no signature");
+  return { type: "thinking", thinking: delta["thinking"], signature: signed["signature"] };
 }

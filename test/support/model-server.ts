@@ -1,5 +1,6 @@
 /** Model servers, engines and sinks for tests. */
 import { readdirSync, readFileSync } from "node:fs";
+import { gunzipSync } from "node:zlib";
 import { onTestFinished } from "vitest";
 import type { CaptureClient } from "../../src/actors/model-server/capture-client.js";
 import type {
@@ -125,10 +126,22 @@ export interface RunningServer {
   base(rolloutId: string): string;
 }
 
+type ServerParts = { engine?: TokenEngine; capture?: CaptureClient | null; clock?: ManualClock };
+
 /** A listening worker, closed when the test ends. */
 export async function startServer(
-  parts: { engine?: TokenEngine; capture?: CaptureClient | null; clock?: ManualClock } = {},
+  parts: ServerParts = {},
   settings: Partial<ModelServerSettings> = {},
+): Promise<RunningServer> {
+  const running = await serverOf(parts, settings);
+  onTestFinished(() => running.server.close());
+  return running;
+}
+
+/** A listening worker that the caller closes. */
+export async function serverOf(
+  parts: ServerParts,
+  settings: Partial<ModelServerSettings>,
 ): Promise<RunningServer> {
   const { engine = new ScriptedEngine(), capture = null, clock } = parts;
   const server = new ModelServer(
@@ -142,7 +155,6 @@ export async function startServer(
     },
   );
   await server.start();
-  onTestFinished(() => server.close());
   const { url } = server.address();
   return { server, url, base: (id) => `${url}/ng-rollout/${id}/training-token-capture` };
 }
@@ -179,13 +191,13 @@ interface RecordedBody {
 /** Recorded requests of real harnesses, by file name without its ending. */
 export function recordedRequests(
   prefix: string,
-): { name: string; headers: Record<string, string>; body: RecordedBody }[] {
+): { name: string; path: string; headers: Record<string, string>; body: RecordedBody }[] {
   const dir = new URL("../fixtures/requests/", import.meta.url);
   return readdirSync(dir)
     .filter((file) => file.startsWith(prefix))
     .sort()
     .map((file) => ({
-      name: file.replace(/\.json$/, ""),
-      ...JSON.parse(readFileSync(new URL(file, dir), "utf8")),
+      name: file.replace(/\.json\.gz$/, ""),
+      ...JSON.parse(gunzipSync(readFileSync(new URL(file, dir))).toString("utf8")),
     }));
 }

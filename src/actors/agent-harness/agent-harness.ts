@@ -26,10 +26,15 @@ export interface AgentHarnessParts {
   readonly verifierTimeoutMs: number;
 }
 
+interface RunningRollout {
+  readonly rolloutId: string;
+  readonly outcome: Promise<HarnessOutcome>;
+}
+
 export class AgentHarness {
   readonly #parts: AgentHarnessParts;
   readonly #ctx: HarnessContext;
-  readonly #running = new Map<AbortController, Promise<HarnessOutcome>>();
+  readonly #running = new Map<AbortController, RunningRollout>();
 
   constructor(parts: AgentHarnessParts, ctx: HarnessContext) {
     this.#parts = parts;
@@ -62,20 +67,29 @@ export class AgentHarness {
     const outcome = this.#rollOut(request, cancel.signal).finally(() =>
       this.#running.delete(cancel),
     );
-    this.#running.set(cancel, outcome);
+    this.#running.set(cancel, { rolloutId: request.rolloutId, outcome });
     return outcome;
+  }
+
+  /** Ends these rollouts as CANCELLED; resolves when nothing of them is left. Ids that do not run are nothing to do. */
+  async cancel(rolloutIds: readonly string[]): Promise<void> {
+    await this.#cancelWhere(({ rolloutId }) => rolloutIds.includes(rolloutId));
   }
 
   /** Ends every running rollout as CANCELLED; resolves when nothing of them is left. Later runs are not affected. */
   async cancelAll(): Promise<void> {
-    const outcomes = [...this.#running.values()];
-    for (const cancel of this.#running.keys()) cancel.abort();
-    await Promise.all(outcomes);
+    await this.#cancelWhere(() => true);
   }
 
   async close(): Promise<void> {
     await this.cancelAll();
     await this.#parts.watchdog.close();
+  }
+
+  async #cancelWhere(isMeant: (rollout: RunningRollout) => boolean): Promise<void> {
+    const cancelled = [...this.#running].filter(([, rollout]) => isMeant(rollout));
+    for (const [cancel] of cancelled) cancel.abort();
+    await Promise.all(cancelled.map(([, { outcome }]) => outcome));
   }
 
   async #rollOut(request: HarnessRequest, signal: AbortSignal): Promise<HarnessOutcome> {

@@ -15,12 +15,15 @@ import { untilAborted, withDeadline } from "./clock.js";
 import type { TokenEngine, TokenGeneration } from "./engines/engine.js";
 import type { ModelRequest, ReplyHead, ServedReply } from "./model-request.js";
 import type { SamplingOverrides } from "./options.js";
+import type { PolicyVersions } from "./policy-versions.js";
 import { continuedPrompt, type Prompt } from "./prompt.js";
 import type { Renderer } from "./renderers/renderer.js";
 import { RequestError } from "./request-error.js";
 import type { AdmittedCall, Rollout } from "./rollouts.js";
 import { callSeed, type PinnedSampling, pinSampling } from "./sampling-pin.js";
-import { mintCallId, servedMessageId, servedToolCallId } from "./served-ids.js";
+import { mintCallId, servedMessageId } from "./served-ids.js";
+import { servedReply } from "./served-reply.js";
+import { stopAt } from "./stop-sequences.js";
 import { tokenEntry } from "./token-entry.js";
 
 export interface CallServices extends Omit<RecorderServices, "sink"> {
@@ -30,6 +33,7 @@ export interface CallServices extends Omit<RecorderServices, "sink"> {
   readonly capture: CaptureClient | null;
   readonly samplingOverrides: SamplingOverrides;
   readonly runSeed: number;
+  readonly versions: PolicyVersions;
 }
 
 export interface CallScope {
@@ -55,16 +59,20 @@ export async function runModelCall(
       ? new CallRecorder({ ...services, sink: capture.sink }, rollout, callId)
       : null;
   const prompt = await untilAborted(promptOf(services, request, recorder && rollout), signal);
-  scope.onHead({
-    messageId: servedMessageId(callId),
+  const head: ReplyHead = {
+    messageId: servedMessageId(callId, request.idPrefixes.message),
     model: request.conversation.model,
+    createdAtS: Math.floor(services.clock.nowMs() / 1000),
     inputTokens: prompt.ids.length,
-  });
+  };
+  scope.onHead(head);
   await recorder?.begin();
   const seed = callSeed(services.runSeed, rollout?.id, callId);
   const sampling = pinSampling(request.sampling, services.samplingOverrides, seed);
-  const generation = await generate(services, prompt, sampling, signal, recorder);
-  const reply = await replyOf(services, request, callId, prompt, generation, recorder);
+  const versionsOf = services.versions.track();
+  const sampled = await generate(services, prompt, sampling, signal, recorder);
+  const versions = versionsOf();
+  const { generation, reply } = await answerOf(services, request, callId, head, sampled, recorder);
   // K1, K2
   await recorder?.record((rolloutId) =>
     tokenEntry({
@@ -74,12 +82,21 @@ export async function runModelCall(
       prompt,
       sampling,
       generation,
+      versions,
       reply,
       createdAtMs: services.clock.nowMs(),
       vocabularySize: services.renderer.vocabularySize,
     }),
   );
+  if (recorder !== null && rollout !== undefined) watchDelivery(rollout, callId, signal);
   return reply;
+}
+
+/** From its record on, only a client that goes away, or seal, aborts a call: then its answer may not have arrived. */
+function watchDelivery(rollout: Rollout, callId: string, signal: AbortSignal): void {
+  const undelivered = () => rollout.countUndelivered(callId);
+  if (signal.aborted) undelivered();
+  else signal.addEventListener("abort", undelivered, { once: true });
 }
 
 function abortedByClient(): RequestError {
@@ -149,31 +166,20 @@ async function generate(
 }
 
 /** Ids that cannot be read at all are no answer: the call failed. */
-async function replyOf(
-  services: CallServices,
+async function answerOf(
+  { renderer }: CallServices,
   request: ModelRequest,
   callId: string,
-  prompt: Prompt,
-  generation: TokenGeneration,
+  head: ReplyHead,
+  sampled: TokenGeneration,
   recorder: CallRecorder | null,
-): Promise<ServedReply> {
+): Promise<{ generation: TokenGeneration; reply: ServedReply }> {
   try {
-    const turn = services.renderer.parseTurn(generation.tokenIds);
-    const hasTools = turn.toolCalls.length > 0;
-    return {
-      messageId: servedMessageId(callId),
-      model: request.conversation.model,
-      // Claude Code drops a blank text block beside a tool call; what is served is what comes back.
-      text: hasTools && turn.text.trim() === "" ? "" : turn.text,
-      toolCalls: turn.toolCalls.map((call, index) => ({
-        id: servedToolCallId(callId, index),
-        name: call.name,
-        arguments: call.arguments,
-      })),
-      finishReason: generation.finishReason,
-      inputTokens: prompt.ids.length,
-      outputTokens: generation.tokenIds.length,
-    };
+    const { generation, stopSequence } = stopAt(sampled, request.stopSequences, (ids) =>
+      renderer.decode(ids),
+    );
+    const reply = servedReply(request, head, callId, generation, stopSequence, renderer);
+    return { generation, reply };
   } catch (error) {
     await recorder?.end("failed");
     throw new RequestError(529, "the engine sent ids outside the vocabulary", {

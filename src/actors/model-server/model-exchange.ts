@@ -7,7 +7,7 @@
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Clock } from "./clock.js";
-import type { Dialect } from "./dialects/dialect.js";
+import type { DialectCall, StreamWriter } from "./dialects/dialect.js";
 import { startKeepAlive } from "./keep-alive.js";
 import type { ReplyHead, ServedReply } from "./model-request.js";
 import { asRequestError } from "./request-error.js";
@@ -32,18 +32,22 @@ export function clientGoneSignal(request: FastifyRequest, reply: FastifyReply): 
   return controller.signal;
 }
 
-export async function sendJson(dialect: Dialect, reply: FastifyReply, run: RunCall): Promise<void> {
+export async function sendJson(
+  call: DialectCall,
+  reply: FastifyReply,
+  run: RunCall,
+): Promise<void> {
   const served = await run(() => undefined);
-  await reply.send(dialect.json(served));
+  await reply.send(call.json(served));
 }
 
 export async function sendStream(
-  dialect: Dialect,
+  call: DialectCall,
   reply: FastifyReply,
   timing: StreamTiming,
   run: RunCall,
 ): Promise<void> {
-  const stream = new ReplyStream(dialect, reply);
+  const stream = new ReplyStream(call.openStream(), reply);
   const keepAlive = startKeepAlive(
     timing.clock,
     timing.keepAliveAfterMs,
@@ -62,14 +66,14 @@ export async function sendStream(
 }
 
 class ReplyStream {
-  readonly #dialect: Dialect;
+  readonly #writer: StreamWriter;
   readonly #reply: FastifyReply;
   #head: ReplyHead | undefined;
   #started = false;
   #headSent = false;
 
-  constructor(dialect: Dialect, reply: FastifyReply) {
-    this.#dialect = dialect;
+  constructor(writer: StreamWriter, reply: FastifyReply) {
+    this.#writer = writer;
     this.#reply = reply;
   }
 
@@ -92,23 +96,23 @@ class ReplyStream {
   }
 
   ping(): void {
-    this.#write(this.#dialect.keepAlive);
+    this.#write(this.#writer.keepAlive());
   }
 
   finish(served: ServedReply): void {
     this.#head = served;
     if (!this.#started) this.start();
-    this.#reply.raw.end(this.#headOnce() + this.#dialect.streamBody(served));
+    this.#reply.raw.end(this.#headOnce() + this.#writer.body(served));
   }
 
   fail(error: unknown): void {
-    this.#reply.raw.end(this.#dialect.streamError(asRequestError(error)));
+    this.#reply.raw.end(this.#writer.error(asRequestError(error)));
   }
 
   #headOnce(): string {
     if (this.#head === undefined || this.#headSent) return "";
     this.#headSent = true;
-    return this.#dialect.streamHead(this.#head);
+    return this.#writer.head(this.#head);
   }
 
   #write(text: string): void {

@@ -1,15 +1,37 @@
 /** A model call as every dialect means it. */
-import type { Conversation, SamplingParameters, ServedToolCall } from "../../capture/index.js";
-
-/** What a call is for, as far as it shows. */
-export type CallPurpose = "main" | "title" | "subagent" | "compaction";
+import type {
+  CallPurpose,
+  Conversation,
+  SamplingParameters,
+  ServedToolCall,
+} from "../../capture/index.js";
 
 export interface ModelRequest {
   readonly conversation: Conversation;
   readonly stream: boolean;
   /** As the harness asked; the pin decides. */
   readonly sampling: SamplingParameters;
+  /** Texts, none empty, of which the first to appear ends the answer. */
+  readonly stopSequences: readonly string[];
+  /**
+   * False: what looks like a tool call is served as text. Tools stay in the prompt, so that a conversation that forbids
+   * them for one call stays one chain. A choice that would force a call is not enforced: the policy's tokens are its own.
+   */
+  readonly callsTools: boolean;
+  /** The answer shows each token with its log probability. */
+  readonly wantsLogprobs: boolean;
+  /** How the dialect's ids begin. */
+  readonly idPrefixes: { readonly message: string; readonly toolCall: string };
+  /** As far as the request shows it. */
   readonly purpose: CallPurpose;
+}
+
+/** One generated token as clients see it. */
+export interface ServedToken {
+  /** Its text; U+FFFD where it holds a part of a character. */
+  readonly text: string;
+  /** Natural log. */
+  readonly logProb: number;
 }
 
 /** An answer as it goes to the harness. */
@@ -17,10 +39,18 @@ export interface ServedReply {
   readonly messageId: string;
   /** As requested. */
   readonly model: string;
+  /** Seconds since the Unix epoch, whole. */
+  readonly createdAtS: number;
+  /** "" when there is none. */
+  readonly reasoning: string;
   /** "" when there is no text block. */
   readonly text: string;
   readonly toolCalls: readonly ServedToolCall[];
   readonly finishReason: "stop" | "length";
+  /** The requested text that ended the answer; not part of `text`. */
+  readonly stopSequence: string | null;
+  /** All generated tokens; null when they were not asked for. */
+  readonly tokens: readonly ServedToken[] | null;
   /** Tokens. */
   readonly inputTokens: number;
   /** Tokens, the end-of-turn token included. */
@@ -28,4 +58,13 @@ export interface ServedReply {
 }
 
 /** What is known of an answer before there is one. */
-export type ReplyHead = Pick<ServedReply, "messageId" | "model" | "inputTokens">;
+export type ReplyHead = Pick<ServedReply, "messageId" | "model" | "createdAtS" | "inputTokens">;
+
+/** The parameters that a request sets. Null and absent are the same. */
+export function givenSampling(
+  asked: { readonly [name in keyof SamplingParameters]: number | null | undefined },
+): SamplingParameters {
+  return Object.fromEntries(
+    Object.entries(asked).filter(([, value]) => value !== undefined && value !== null),
+  );
+}

@@ -8,6 +8,7 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyInstance } from "fastify";
+import type { PolicySnapshot } from "../../embedded-policy/index.js";
 import type { RolloutLedger } from "../rollout.js";
 import { markIncomplete, type ServerLogger } from "./call-recorder.js";
 import type { CaptureClient } from "./capture-client.js";
@@ -19,6 +20,7 @@ import { buildHttpServer, type Exchange, jsonBody } from "./http-server.js";
 import { clientGoneSignal, sendJson, sendStream } from "./model-exchange.js";
 import type { ModelRequest, ReplyHead, ServedReply } from "./model-request.js";
 import { type ModelServerLimits, type ModelServerOptions, resolveLimits } from "./options.js";
+import { PolicyVersions } from "./policy-versions.js";
 import type { Renderer } from "./renderers/renderer.js";
 import { RequestError } from "./request-error.js";
 import { type Access, type AccessRules, authorise } from "./rollout-access.js";
@@ -54,6 +56,7 @@ export class ModelServer {
   readonly #clock: Clock;
   readonly #rollouts: Rollouts;
   readonly #access: AccessRules;
+  readonly #versions: PolicyVersions;
   readonly #services: CallServices;
   readonly #http: FastifyInstance;
   #url: string | undefined;
@@ -72,7 +75,15 @@ export class ModelServer {
     const captureEnabled = parts.capture !== null;
     this.#access = { rollouts: this.#rollouts, keySecret, requireRolloutKey, captureEnabled };
     const { putTimeoutMs } = this.#limits;
-    this.#services = { ...parts, clock: this.#clock, putTimeoutMs, samplingOverrides, runSeed };
+    this.#versions = new PolicyVersions(settings.policyVersion ?? 0);
+    this.#services = {
+      ...parts,
+      clock: this.#clock,
+      putTimeoutMs,
+      samplingOverrides,
+      runSeed,
+      versions: this.#versions,
+    };
     this.#http = buildHttpServer(
       {
         modelCall: (dialect, target, exchange) => this.#modelCall(dialect, target, exchange),
@@ -107,7 +118,7 @@ export class ModelServer {
     const { workerIndex, workerGeneration } = this.#settings;
     const rollout = this.#rollouts.get(rolloutId);
     if (rollout === undefined) return Rollout.emptyLedger(workerIndex, workerGeneration); // V1
-    rollout.seal();
+    this.#rollouts.seal(rollout);
     const { sealTimeoutMs } = this.#limits;
     const idle = rollout.idle();
     await withDeadline(idle, "the rollout's calls", sealTimeoutMs, this.#clock).catch(() =>
@@ -117,14 +128,25 @@ export class ModelServer {
     return rollout.ledger(workerIndex, workerGeneration);
   }
 
+  /** From now on calls may meet new weights. @throws RangeError when the version does not grow or one is on its way. */
+  beginPolicyUpdate(version: number): void {
+    this.#versions.begin(version);
+  }
+
+  /** The new weights are in place; `snapshot` is given to an engine that holds its own. @throws RangeError. */
+  commitPolicyUpdate(version: number, snapshot?: PolicySnapshot): void {
+    this.#versions.commit(version);
+    if (snapshot !== undefined) this.#parts.engine.setPolicy?.({ ...snapshot, version });
+  }
+
+  /** The weights stay as they were. */
+  cancelPolicyUpdate(version: number): void {
+    this.#versions.cancel(version);
+  }
+
   status(): ModelServerStatus {
-    let tokensCaptured = 0;
-    let openRollouts = 0;
-    for (const rollout of this.#rollouts.all()) {
-      tokensCaptured += rollout.tokensRecorded;
-      if (!rollout.isSealed) openRollouts += 1;
-    }
-    return { calls: this.#calls, tokensCaptured, openRollouts };
+    const { tokensRecorded, openRollouts } = this.#rollouts.totals();
+    return { calls: this.#calls, tokensCaptured: tokensRecorded, openRollouts };
   }
 
   /** Stops without waiting for clients; calls in flight are aborted. Idempotent. */
@@ -143,12 +165,12 @@ export class ModelServer {
   async #modelCall(dialect: Dialect, target: RolloutPath, exchange: Exchange): Promise<void> {
     const { request, reply } = exchange;
     const clientGone = clientGoneSignal(request, reply);
-    const modelRequest = dialect.parse(jsonBody(request), request.headers);
+    const call = dialect.parse(jsonBody(request), request.headers);
     const access = authorise(target, request.headers, this.#access);
-    const run = this.#admitted(modelRequest, access, clientGone);
-    if (!modelRequest.stream) return sendJson(dialect, reply, run);
+    const run = this.#admitted(call.request, access, clientGone);
+    if (!call.request.stream) return sendJson(call, reply, run);
     const { keepAliveAfterMs } = this.#limits;
-    return sendStream(dialect, reply, { clock: this.#clock, keepAliveAfterMs }, run);
+    return sendStream(call, reply, { clock: this.#clock, keepAliveAfterMs }, run);
   }
 
   /** Takes a place among the rollout's calls; the returned function gives it back when the call has its outcome. */
@@ -174,9 +196,9 @@ export class ModelServer {
 
   async #countTokens(dialect: Dialect, target: RolloutPath, exchange: Exchange): Promise<number> {
     const { request } = exchange;
-    const modelRequest = dialect.parse(jsonBody(request), request.headers);
+    const call = dialect.parse(jsonBody(request), request.headers);
     const { rollout, captured } = authorise(target, request.headers, this.#access);
-    const prompt = await promptOf(this.#services, modelRequest, captured ? rollout : undefined);
+    const prompt = await promptOf(this.#services, call.request, captured ? rollout : undefined);
     return prompt.ids.length;
   }
 

@@ -74,6 +74,8 @@ const ModelServerOptionsSchema = z.strictObject({
       { error: "must be a policy snapshot" },
     ),
   }),
+  /** Version of the weights at start. @default 0 */
+  policyVersion: z.number().int().min(0).optional(),
   samplingOverrides: SamplingOverrides,
   runSeed: z.number().int(),
   capture: Capture,

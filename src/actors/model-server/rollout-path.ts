@@ -26,7 +26,8 @@ const CAPTURE = "/training-token-capture";
  * @throws RequestError 400 when the id is malformed.
  */
 export function parseRolloutPath(target: string): RolloutPath {
-  const path = target.split(/[?#]/, 1)[0] ?? "";
+  // A client that was told of a proxy sends the whole URL as its target.
+  const path = target.replace(/^https?:\/\/[^/?#]*/i, "").split(/[?#]/, 1)[0] ?? "";
   if (path !== "/ng-rollout" && !path.startsWith(PREFIX)) return { scope: "plain", path };
   const afterPrefix = path.slice(PREFIX.length);
   const slash = afterPrefix.indexOf("/");

@@ -7,6 +7,8 @@
  * L2. A call that reached its intent is counted as recorded, failed, aborted or lost; a write of it that was not
  *     acknowledged counts as lost whatever else it is.
  * L3. `seal` returns only when no call of the rollout is running.
+ * L4. Memory is bounded: of sealed rollouts the last `MAX_SEALED` are known, older ones only in the totals. A forgotten
+ *     rollout takes no calls, and its ledger, asked again, is empty: a mismatch masks.
  */
 import type { RolloutLedger } from "../rollout.js";
 import { RequestError } from "./request-error.js";
@@ -40,6 +42,7 @@ export class Rollout {
   readonly #limits: CallLimits;
   readonly #running = new Set<AdmittedCall>();
   readonly #recorded: string[] = [];
+  readonly #undelivered: string[] = [];
   #sealed = false;
   #admitted = 0;
   #started = 0;
@@ -97,6 +100,11 @@ export class Rollout {
     this.#tokensRecorded += generatedTokens;
   }
 
+  /** A recorded call whose client went away before it had the whole answer. */
+  countUndelivered(modelCallId: string): void {
+    this.#undelivered.push(modelCallId);
+  }
+
   countEnded(outcome: "failed" | "aborted"): void {
     if (outcome === "failed") this.#failed += 1;
     else this.#aborted += 1;
@@ -124,6 +132,7 @@ export class Rollout {
     return {
       started: this.#started,
       recordedCallIds: [...this.#recorded],
+      ...(this.#undelivered.length > 0 ? { undeliveredCallIds: [...this.#undelivered] } : {}),
       failed: this.#failed,
       aborted: this.#aborted,
       captureLost: this.#captureLost,
@@ -147,10 +156,16 @@ export class Rollout {
   }
 }
 
+/** More than rollouts end while one delivery is on its way. */
+const MAX_SEALED = 1024;
+
 /** All rollouts of a worker. */
 export class Rollouts {
   readonly #limits: CallLimits;
   readonly #rollouts = new Map<string, Rollout>();
+  /** In the order of their seals. */
+  readonly #sealed = new Set<Rollout>();
+  #forgottenTokens = 0;
 
   constructor(limits: CallLimits) {
     this.#limits = limits;
@@ -167,7 +182,31 @@ export class Rollouts {
       );
     known?.seal();
     known?.abortRunning(new RequestError(403, `rollout ${opening.rolloutId} was dispatched again`));
+    if (known !== undefined) this.#forgottenTokens += known.tokensRecorded;
     this.#rollouts.set(opening.rolloutId, new Rollout(opening, this.#limits));
+  }
+
+  /** L4. Idempotent. */
+  seal(rollout: Rollout): void {
+    rollout.seal();
+    this.#sealed.add(rollout);
+    for (const oldest of this.#sealed) {
+      if (this.#sealed.size <= MAX_SEALED) return;
+      this.#sealed.delete(oldest);
+      if (this.#rollouts.get(oldest.id) !== oldest) continue;
+      this.#rollouts.delete(oldest.id);
+      this.#forgottenTokens += oldest.tokensRecorded;
+    }
+  }
+
+  totals(): { tokensRecorded: number; openRollouts: number } {
+    let tokensRecorded = this.#forgottenTokens;
+    let openRollouts = 0;
+    for (const rollout of this.#rollouts.values()) {
+      tokensRecorded += rollout.tokensRecorded;
+      if (!rollout.isSealed) openRollouts += 1;
+    }
+    return { tokensRecorded, openRollouts };
   }
 
   get(rolloutId: string): Rollout | undefined {

@@ -8,12 +8,13 @@ export function mintCallId(): string {
   return randomUUID();
 }
 
-export function servedMessageId(callId: string): string {
-  return `msg_${derived(callId, "message")}`;
+/** `prefix` is the dialect's. */
+export function servedMessageId(callId: string, prefix: string): string {
+  return prefix + derived(callId, "message");
 }
 
-export function servedToolCallId(callId: string, index: number): string {
-  return `toolu_${derived(callId, `tool/${index}`)}`;
+export function servedToolCallId(callId: string, index: number, prefix: string): string {
+  return prefix + derived(callId, `tool/${index}`);
 }
 
 function derived(callId: string, what: string): string {

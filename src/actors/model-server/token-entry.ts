@@ -18,6 +18,8 @@ export interface FinishedCall {
   readonly prompt: Prompt;
   readonly sampling: PinnedSampling;
   readonly generation: TokenGeneration;
+  /** What the server counted; an engine that pins its weights knows better. */
+  readonly versions: { readonly start: number; readonly end: number };
   readonly reply: ServedReply;
   readonly createdAtMs: number;
   readonly vocabularySize: number;
@@ -41,8 +43,8 @@ export function tokenEntry(call: FinishedCall): TokenEntry {
     output_items: items,
     token_item_index: items.length === 0 ? null : items.length - 1,
     created_at: call.createdAtMs / 1000,
-    policy_version_start: generation.policyVersionStart,
-    policy_version_end: generation.policyVersionEnd,
+    policy_version_start: generation.policyVersionStart ?? call.versions.start,
+    policy_version_end: generation.policyVersionEnd ?? call.versions.end,
     finish_reason: generation.finishReason,
     sampling: call.sampling,
     logprobs_mode: generation.logprobsMode,
@@ -51,6 +53,7 @@ export function tokenEntry(call: FinishedCall): TokenEntry {
     ...(prompt.reason === undefined ? {} : { parent_resolution_reason: prompt.reason }),
     cum_len: prompt.ids.length + generation.tokenIds.length,
     purpose: request.purpose,
+    tools_offered: conversation.tools.length,
     served_message_id: reply.messageId,
     served_tool_call_ids: reply.toolCalls.map((toolCall) => toolCall.id),
     context_digest: contextDigest(conversation, conversation.messages.length),
@@ -61,9 +64,11 @@ export function tokenEntry(call: FinishedCall): TokenEntry {
   };
 }
 
-/** The answer as Responses items: a message when there is text, then each tool call. */
+/** The answer as Responses items: reasoning, a message when there is text, then each tool call. */
 function outputItems(reply: ServedReply): OutputItem[] {
   const items: OutputItem[] = [];
+  if (reply.reasoning !== "")
+    items.push({ type: "reasoning", summary: [{ type: "summary_text", text: reply.reasoning }] });
   if (reply.text !== "")
     items.push({
       type: "message",

@@ -3,6 +3,8 @@ export type RolloutConsumerErrorCode =
   | "OPTIONS_INVALID"
   /** A line of the journal or of the rows, not the last, cannot be read. Nothing is guessed: move the file away. */
   | "FILE_CORRUPT"
+  /** A rollout that is accepted or rejected was not delivered to a trainer, or has its verdict already. */
+  | "NOT_HELD"
   /** A line could not be made durable: disk full, file gone. */
   | "APPEND_FAILED";
 

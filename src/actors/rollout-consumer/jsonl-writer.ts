@@ -3,10 +3,11 @@
  * nothing of what the lines mean.
  *
  * J1. `append` resolves only when the whole line is on disk (fsync); the directory is synced when the file is made.
+ *     Lines that wait together share one write and one fsync.
  * J2. On open the file is cut to its last whole, parseable line. Only a torn tail is cut: a line that does not parse
  *     and is followed by others is corruption and an error.
  * J3. A failed append leaves nothing: the file is cut back to the last whole line. If that fails too, the file takes
- *     no more lines until it is opened again, which cuts it.
+ *     no more lines until it is opened again, which cuts it. A line fails alone, not with those it was written with.
  */
 import fs, { type FileHandle } from "node:fs/promises";
 import path from "node:path";
@@ -18,6 +19,12 @@ const NEWLINE = 0x0a;
 /** What an append needs of the open file. */
 export type AppendFile = Pick<FileHandle, "write" | "sync" | "truncate" | "close">;
 
+interface WaitingLine {
+  readonly bytes: Buffer;
+  resolve(): void;
+  reject(error: unknown): void;
+}
+
 export class JsonlWriter {
   readonly path: string;
   /** Bytes of a torn last line that were cut on open. */
@@ -25,7 +32,8 @@ export class JsonlWriter {
   readonly #file: AppendFile;
   #size: number;
   #broken: unknown = null;
-  #last: Promise<void> = Promise.resolve();
+  #waiting: WaitingLine[] = [];
+  #draining: Promise<void> | undefined;
 
   constructor(filePath: string, file: AppendFile, size: number, cutBytes = 0) {
     this.path = filePath;
@@ -62,28 +70,53 @@ export class JsonlWriter {
    * @throws APPEND_FAILED when the line is not durable; nothing of it is left.
    */
   append(value: unknown): Promise<void> {
-    const appended = this.#last.then(() => this.#append(value));
-    this.#last = appended.catch(() => {});
-    return appended;
+    return new Promise((resolve, reject) => {
+      const bytes = Buffer.from(`${JSON.stringify(value)}\n`);
+      this.#waiting.push({ bytes, resolve, reject });
+      this.#draining ??= this.#drain();
+    });
   }
 
   /** Closes the file after the lines on their way. */
   async close(): Promise<void> {
-    await this.#last;
+    await this.#draining;
     await this.#file.close();
   }
 
-  async #append(value: unknown): Promise<void> {
-    if (this.#broken !== null) throw this.#failed("takes no more lines", this.#broken);
-    const line = Buffer.from(`${JSON.stringify(value)}\n`);
+  async #drain(): Promise<void> {
+    await null; // Lines of the same turn go together.
+    while (this.#waiting.length > 0) {
+      const lines = this.#waiting;
+      this.#waiting = [];
+      const together = lines.length > 1 && (await this.#tryWrite(lines));
+      if (!together) for (const line of lines) await this.#tryWrite([line]);
+    }
+    this.#draining = undefined;
+  }
+
+  /** False when several lines did not fit together: each is then tried alone (J3). */
+  async #tryWrite(lines: readonly WaitingLine[]): Promise<boolean> {
     try {
-      await this.#writeAll(line);
+      await this.#write(Buffer.concat(lines.map(({ bytes }) => bytes)));
+    } catch (error) {
+      if (lines.length > 1) return false;
+      lines[0]?.reject(error);
+      return false;
+    }
+    for (const line of lines) line.resolve();
+    return true;
+  }
+
+  async #write(bytes: Buffer): Promise<void> {
+    if (this.#broken !== null) throw this.#failed("takes no more lines", this.#broken);
+    try {
+      await this.#writeAll(bytes);
       await this.#file.sync();
     } catch (error) {
       await this.#cutBack();
       throw this.#failed("the line was not written", error);
     }
-    this.#size += line.length;
+    this.#size += bytes.length;
   }
 
   async #writeAll(line: Buffer): Promise<void> {

@@ -3,6 +3,7 @@ import type { TokenSource } from "../../capture/index.js";
 import type { ActorRef } from "../../runtime/index.js";
 import type { RolloutLedger } from "../rollout.js";
 import { RolloutConsumerError } from "./errors.js";
+import type { PolicyName } from "./row.js";
 
 /** A model server as the consumer needs it. */
 export interface RolloutSealer {
@@ -12,8 +13,11 @@ export interface RolloutSealer {
 
 export interface RolloutConsumerOptions {
   readonly journalPath: string;
-  /** The JSONL of rows; made when it is not there, continued when it is. */
-  readonly outPath: string;
+  /**
+   * The JSONL of rows; made when it is not there, continued when it is. Without it rows go to a trainer in the caller's
+   * thread, which accepts or rejects them.
+   */
+  readonly outPath?: string;
   /** Where the records are; without it no row is rebuilt. */
   readonly store?: ActorRef<Pick<TokenSource, "freeze" | "drop">>;
   /** Every model server of the run. */
@@ -21,7 +25,7 @@ export interface RolloutConsumerOptions {
   /** False: rows keep id and text, and nothing is frozen or dropped. */
   readonly rebuildResponse: boolean;
   /** Named in every row, so that a row can be scored again. */
-  readonly policy?: { readonly kind: string; readonly checkpoint_digest?: string };
+  readonly policy?: PolicyName;
 }
 
 const isRef = (value: unknown): boolean =>
@@ -29,7 +33,7 @@ const isRef = (value: unknown): boolean =>
 
 const Options = z.strictObject({
   journalPath: z.string().min(1),
-  outPath: z.string().min(1),
+  outPath: z.string().min(1).optional(),
   store: z.custom(isRef, "must be an actor reference").optional(),
   servers: z.array(z.custom(isRef, "must be an actor reference")),
   rebuildResponse: z.boolean(),

@@ -20,6 +20,8 @@ export interface DeliveryReport {
   readonly error?: { readonly code: string; readonly message: string };
   /** Calls that each server started, in the order of the servers; 0 when it could not say. */
   readonly workerCalls: readonly number[];
+  /** The row, when a trainer takes it and no file does. */
+  readonly row?: RolloutRow;
 }
 
 /** The report of a row that is durable. */

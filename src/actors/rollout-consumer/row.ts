@@ -13,10 +13,7 @@ const ADDED_FIELDS = new Set([
 ]);
 
 /** The row before capture has its say: the harness's final text as the only output. */
-export function textRow(
-  finished: FinishedRollout,
-  policy?: { readonly kind: string; readonly checkpoint_digest?: string },
-): RolloutRow {
+export function textRow(finished: FinishedRollout): RolloutRow {
   const { slot, attempt, rolloutId, model, outcome } = finished;
   const task = Object.entries(finished.task).filter(([field]) => !ADDED_FIELDS.has(field));
   return {
@@ -31,8 +28,35 @@ export function textRow(
     ...(outcome.failure === null
       ? {}
       : { error: { code: outcome.failure.code, message: outcome.failure.message } }),
-    ...(policy === undefined ? {} : { _ng_policy: policy }),
   };
+}
+
+/** What sampled a row. */
+export interface PolicyName {
+  readonly kind: string;
+  /** Of the weights at start. */
+  readonly checkpoint_digest?: string;
+}
+
+/**
+ * `_ng_policy` of a row: one digest when one version sampled every call, else one for each version that is known.
+ * `digests` holds the versions after the start's.
+ */
+export function policyOf(
+  policy: PolicyName | undefined,
+  digests: ReadonlyMap<number, string>,
+  versions: { readonly min: number; readonly max: number } | undefined,
+): Record<string, unknown> | undefined {
+  if (policy === undefined) return undefined;
+  const { kind, checkpoint_digest: first } = policy;
+  if (versions === undefined || versions.max === 0) return { ...policy };
+  const known = [...digests].filter(([at]) => at >= versions.min && at <= versions.max);
+  if (versions.min === versions.max) {
+    const [only] = known;
+    return only === undefined ? { kind } : { kind, checkpoint_digest: only[1] };
+  }
+  const start = versions.min === 0 && first !== undefined ? [[0, first] as const] : [];
+  return { kind, checkpoint_digests: Object.fromEntries([...start, ...known]) };
 }
 
 function textOutput(text: string | null): OutputItem[] {

@@ -18,7 +18,7 @@ export async function rebuildCommand({ entries, mode }: RebuildOptions): Promise
   checkReadable(entries);
   let refused = 0;
   for await (const build of rebuildEntriesFile(entries)) {
-    await printText(`${JSON.stringify(build)}\n`);
+    if (!(await printText(`${JSON.stringify(build)}\n`))) break;
     if (build.error === undefined || !REFUSED_RECORD.test(build.error)) continue;
     refused++;
     printError(`--entries: ${build.error}`);

@@ -54,23 +54,26 @@ function judge(summary: RunSummary): number {
   return done ? 0 : 1;
 }
 
-/** The first SIGINT or SIGTERM drains, the second ends the process. */
+const STOP_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+/** The first signal drains, the second ends the process; the watchdogs then end what its harnesses started. */
 function interruptible(progress: Progress) {
   const controller = new AbortController();
-  const onSignal = () => {
-    if (controller.signal.aborted) process.exit(130);
+  const onSignal = (_name: NodeJS.Signals, number: number) => {
+    if (controller.signal.aborted) {
+      progress.stop(); // The terminal gets its cursor back.
+      process.exit(128 + number);
+    }
     progress.note(
       "corral: interrupted: running rollouts end, no new ones start; once more ends all",
     );
     controller.abort();
   };
-  process.on("SIGINT", onSignal);
-  process.on("SIGTERM", onSignal);
+  for (const name of STOP_SIGNALS) process.on(name, onSignal);
   return {
     signal: controller.signal,
     release: () => {
-      process.off("SIGINT", onSignal);
-      process.off("SIGTERM", onSignal);
+      for (const name of STOP_SIGNALS) process.off(name, onSignal);
     },
   };
 }

@@ -102,11 +102,18 @@ const Rollout = z.strictObject({
   deadline_s: z.number().gt(0).optional(),
 });
 
+const Metrics = z.strictObject({
+  /** Port of `GET /metrics` (Prometheus text) while a training loop runs; 0 takes a free one. Default: not served. */
+  port: z.number().int().min(0).max(65_535).optional(),
+  host: z.string().min(1).default("127.0.0.1"),
+});
+
 export const Config = z.strictObject({
   token_id_capture: TokenIdCapture.prefault({}),
   responses_api_models: z.record(z.string(), Model).default({}),
   responses_api_agents: z.record(z.string(), Agent).default({}),
   rollout: Rollout.prefault({}),
+  metrics: Metrics.prefault({}),
 });
 
 /** A checked config: every default filled in, every path absolute. Made by `loadConfig`. */

@@ -35,6 +35,7 @@ describe("the Claude Code profile", () => {
       PATH: process.env["PATH"],
       HOME: "/tmp/c/h",
       TMPDIR: "/tmp/c/t",
+      CLAUDE_CODE_TMPDIR: "/tmp/c/t",
       TERM: "dumb",
       ANTHROPIC_BASE_URL: "http://127.0.0.1:1/ng-rollout/r",
       ANTHROPIC_API_KEY: "key",

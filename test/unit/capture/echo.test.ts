@@ -85,3 +85,38 @@ describe("E1 allowed rewrites and E2 their refused neighbours", () => {
     expect(echoEquivalent(deep(1), deep(2))).toBe(false);
   });
 });
+
+describe("E3 the schema decides what a harness may rewrite", () => {
+  const schema = {
+    properties: {
+      timeout: { type: "integer" },
+      seconds: { anyOf: [{ type: "number" }, { type: "null" }] },
+      background: { type: ["boolean", "null"] },
+      command: { type: "string" },
+      anything: {},
+    },
+  };
+  const edit = { properties: { replace_all: { type: "boolean" }, old: { type: "string" } } };
+  const table: [string, unknown, unknown, unknown, boolean][] = [
+    ["a declared integer", { timeout: "5" }, { timeout: 5 }, schema, true],
+    ["a number among variants", { seconds: "0.5" }, { seconds: 0.5 }, schema, true],
+    ["a boolean among types", { background: "true" }, { background: true }, schema, true],
+    ["a declared string stays", { command: "5" }, { command: 5 }, schema, false],
+    ["an undeclared property stays", { extra: "5" }, { extra: 5 }, schema, false],
+    ["a property of any type", { anything: "5" }, { anything: 5 }, schema, true],
+    ["a boolean is no number", { timeout: "true" }, { timeout: true }, schema, false],
+    [
+      "replace_all where the tool has it",
+      { old: "a" },
+      { replace_all: false, old: "a" },
+      edit,
+      true,
+    ],
+    ["replace_all where it has not", {}, { replace_all: false }, schema, false],
+    ["a schema without properties", { a: "1" }, { a: 1 }, { type: "object" }, true],
+    ["a schema that is none", { a: "1" }, { a: 1 }, 7, true],
+  ];
+  it.each(table)("%s", (_, recorded, echoed, known, want) => {
+    expect(echoEquivalent(recorded, echoed, known)).toBe(want);
+  });
+});

@@ -145,6 +145,7 @@ export function claudeEnvironment(
     PATH: searchPath(),
     HOME: directory.home,
     TMPDIR: directory.temp,
+    CLAUDE_CODE_TMPDIR: directory.temp,
     TERM: "dumb",
     ...(root ? { IS_SANDBOX: "1" } : {}),
     ANTHROPIC_BASE_URL: request.baseUrl,

@@ -1,25 +1,38 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { CallPurpose } from "../model-request.js";
+import type { CallPurpose } from "../../../capture/index.js";
+import { callPurpose } from "./call-purpose.js";
 import type { MessagesBody } from "./messages-body.js";
 
-const COMPACTION_INSTRUCTION = "Respond with TEXT ONLY";
-
-/** What Claude Code makes the call for. A label for people and delivery modes; it decides nothing trainable. */
-export function callPurpose(
+/** The purpose of a Messages call. @throws RequestError 400 when the purpose header names none. */
+export function messagesPurpose(
   request: MessagesBody,
   rawSystem: string,
   headers: IncomingHttpHeaders,
 ): CallPurpose {
-  const billing = rawSystem.split("\n", 1)[0] ?? "";
-  if (headers["x-claude-code-agent-id"] !== undefined) return "subagent";
-  if (/^x-anthropic-billing-header:.*cc_is_subagent=true/.test(billing)) return "subagent";
-  if (endsWithCompaction(request)) return "compaction";
-  return request.tools?.length === 0 && "output_config" in request ? "title" : "main";
+  const shape = {
+    toolCount: request.tools?.length ?? 0,
+    systemStart: rawSystem.split("\n", 1)[0] ?? "",
+    lastUserText: lastUserText(request),
+    asksTitle: asksTitle(request["output_config"]),
+  };
+  return callPurpose(shape, headers);
 }
 
-function endsWithCompaction(request: MessagesBody): boolean {
-  const last = request.messages.at(-1);
-  if (last?.role !== "user") return false;
-  const block = typeof last.content === "string" ? last.content : last.content.at(-1)?.["text"];
-  return typeof block === "string" && block.includes(COMPACTION_INSTRUCTION);
+/** Of the newest message that is no system message: those may follow the user's. */
+function lastUserText(request: MessagesBody): string {
+  const last = request.messages.findLast((message) => message.role !== "system");
+  if (last?.role !== "user") return "";
+  const text = typeof last.content === "string" ? last.content : last.content.at(-1)?.["text"];
+  return typeof text === "string" ? text : "";
+}
+
+/** `output_config.format.schema.properties` has a title. */
+function asksTitle(outputConfig: unknown): boolean {
+  const path = ["format", "schema", "properties", "title"];
+  let value = outputConfig;
+  for (const key of path) {
+    if (typeof value !== "object" || value === null) return false;
+    value = (value as Record<string, unknown>)[key];
+  }
+  return value !== undefined;
 }

@@ -6,25 +6,20 @@
  * N3. A wrong type is refused with the path of its field; what is merely unknown is not.
  */
 import type { IncomingHttpHeaders } from "node:http";
-import type { SamplingParameters, ToolSpecification } from "../../../capture/index.js";
-import type { ModelRequest } from "../model-request.js";
-import { RequestError } from "../request-error.js";
-import { contentText, MessagesBody } from "./messages-body.js";
+import type { ToolSpecification } from "../../../capture/index.js";
+import { givenSampling, type ModelRequest } from "../model-request.js";
+import { checkedBody, contentText } from "./body.js";
+import { MessagesBody } from "./messages-body.js";
 import { conversationMessages } from "./messages-history.js";
-import { callPurpose } from "./messages-purpose.js";
+import { messagesPurpose } from "./messages-purpose.js";
 
 const BILLING_LINE = /^x-anthropic-billing-header:[^\n]*(?:\n|$)/;
 
 /** @throws RequestError 400 naming the field that is wrong. */
 export function parseMessagesRequest(body: unknown, headers: IncomingHttpHeaders): ModelRequest {
-  const parsed = MessagesBody.safeParse(body);
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    const path = issue === undefined || issue.path.length === 0 ? "body" : issue.path.join(".");
-    throw new RequestError(400, `${path}: ${issue?.message ?? "invalid"}`); // N3
-  }
-  const request = parsed.data;
+  const request = checkedBody(MessagesBody, body); // N3
   const rawSystem = contentText(request.system ?? "", "system");
+  const { temperature, top_p, top_k, max_tokens, seed } = request;
   return {
     conversation: {
       model: request.model,
@@ -33,8 +28,12 @@ export function parseMessagesRequest(body: unknown, headers: IncomingHttpHeaders
       messages: conversationMessages(request),
     },
     stream: request.stream ?? false,
-    sampling: requestedSampling(request),
-    purpose: callPurpose(request, rawSystem, headers),
+    sampling: givenSampling({ temperature, top_p, top_k, max_tokens, seed }),
+    stopSequences: request.stop_sequences ?? [],
+    callsTools: request.tool_choice?.type !== "none",
+    wantsLogprobs: false,
+    idPrefixes: { message: "msg_", toolCall: "toolu_" },
+    purpose: messagesPurpose(request, rawSystem, headers),
   };
 }
 
@@ -45,15 +44,4 @@ function toolSpecifications(request: MessagesBody): ToolSpecification[] {
       ? []
       : [{ name, description: description ?? "", parameters: input_schema }],
   );
-}
-
-function requestedSampling(request: MessagesBody): SamplingParameters {
-  const { temperature, top_p, top_k, max_tokens, seed } = request;
-  return {
-    ...(temperature === undefined ? {} : { temperature }),
-    ...(top_p === undefined ? {} : { top_p }),
-    ...(top_k === undefined ? {} : { top_k }),
-    ...(max_tokens === undefined ? {} : { max_tokens }),
-    ...(seed === undefined ? {} : { seed }),
-  };
 }

@@ -1,8 +1,9 @@
 /** Anthropic Messages. Source: the recorded requests of Claude Code 2.1.197 and 2.1.332 in test/fixtures. */
 import type { RequestError } from "../request-error.js";
-import type { Dialect } from "./dialect.js";
+import { serverSentEvent } from "../sse.js";
+import type { Dialect, StreamWriter } from "./dialect.js";
 import { parseMessagesRequest } from "./messages-request.js";
-import { messagesJson, PING, streamBody, streamError, streamHead } from "./messages-sse.js";
+import { messagesJson, PING, streamBody, streamHead } from "./messages-sse.js";
 
 const ERROR_TYPES: Readonly<Record<RequestError["status"], string>> = {
   400: "invalid_request_error",
@@ -17,12 +18,19 @@ function errorBody(error: RequestError): unknown {
   return { type: "error", error: { type: ERROR_TYPES[error.status], message: error.message } };
 }
 
+const WRITER: StreamWriter = {
+  head: streamHead,
+  keepAlive: () => PING,
+  body: streamBody,
+  error: (error) => serverSentEvent("error", errorBody(error)),
+};
+
 export const messagesDialect: Dialect = {
-  parse: parseMessagesRequest,
-  json: messagesJson,
-  streamHead,
-  streamBody,
-  keepAlive: PING,
-  streamError: (error) => streamError(errorBody(error)),
+  parse: (body, headers) => ({
+    request: parseMessagesRequest(body, headers),
+    json: messagesJson,
+    openStream: () => WRITER,
+  }),
+  errorStatus: (error) => error.status,
   errorBody,
 };

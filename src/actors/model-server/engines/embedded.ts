@@ -11,11 +11,15 @@ import type { TokenEngine, TokenGeneration, TokenRequest } from "./engine.js";
 
 export class EmbeddedEngine implements TokenEngine {
   readonly #policy: Pick<EmbeddedPolicy, "generate">;
-  readonly #snapshot: PolicySnapshot;
+  #snapshot: PolicySnapshot;
   #tail: Promise<void> = Promise.resolve();
 
   constructor(policy: Pick<EmbeddedPolicy, "generate">, snapshot: PolicySnapshot) {
     this.#policy = policy;
+    this.#snapshot = snapshot;
+  }
+
+  setPolicy(snapshot: PolicySnapshot): void {
     this.#snapshot = snapshot;
   }
 

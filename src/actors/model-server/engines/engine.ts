@@ -1,5 +1,6 @@
 /** The seam to whatever samples tokens. */
 import type { LogprobsMode } from "../../../capture/index.js";
+import type { PolicySnapshot } from "../../../embedded-policy/index.js";
 import type { PinnedSampling } from "../sampling-pin.js";
 
 export interface TokenRequest {
@@ -18,13 +19,16 @@ export interface TokenGeneration {
   readonly logProbs: ArrayLike<number>;
   readonly logprobsMode: LogprobsMode;
   readonly finishReason: "stop" | "length";
-  readonly policyVersionStart: number;
-  readonly policyVersionEnd: number;
+  /** Versions that may have sampled it; absent when the engine cannot tell: then the server's own count stands. */
+  readonly policyVersionStart?: number;
+  readonly policyVersionEnd?: number;
 }
 
 /** Token ids in, token ids and log probabilities out. */
 export interface TokenEngine {
   generate(request: TokenRequest): Promise<TokenGeneration>;
+  /** New weights for an engine that holds its own; calls that began keep theirs. */
+  setPolicy?(snapshot: PolicySnapshot): void;
   /** Idempotent. */
   close(): Promise<void>;
 }

@@ -59,6 +59,8 @@ export class Qwen3Renderer implements Renderer {
       endOfTurn: vocabulary.specialId("<|im_end|>"),
       toolCallStart: vocabulary.specialId("<tool_call>"),
       toolCallEnd: vocabulary.specialId("</tool_call>"),
+      thinkStart: vocabulary.specialId("<think>"),
+      thinkEnd: vocabulary.specialId("</think>"),
     };
   }
 
@@ -98,8 +100,12 @@ export class Qwen3Renderer implements Renderer {
     return ids.at(-1) === this.#marks.endOfTurn;
   }
 
-  parseTurn(ids: ArrayLike<number>): ParsedTurn {
-    return parseQwen3Turn(Int32Array.from(ids), this.#marks, this.#vocabulary);
+  parseTurn(ids: ArrayLike<number>, { toolCalls } = { toolCalls: true }): ParsedTurn {
+    return parseQwen3Turn(Int32Array.from(ids), this.#marks, this.#vocabulary, toolCalls);
+  }
+
+  decode(ids: ArrayLike<number>): string {
+    return this.#vocabulary.decode(Int32Array.from(ids));
   }
 
   #render(messages: readonly TemplateMessage[], tools: readonly unknown[]): string {

@@ -3,6 +3,8 @@ import type { Conversation, ConversationMessage } from "../../../capture/index.j
 
 /** What a generation says, read from its ids. */
 export interface ParsedTurn {
+  /** What stood in the turn's reasoning block; "" when there is none. */
+  readonly reasoning: string;
   /** All that is no well-formed tool call, in order; "" when there is none. */
   readonly text: string;
   readonly toolCalls: readonly { readonly name: string; readonly arguments: unknown }[];
@@ -18,5 +20,8 @@ export interface Renderer {
   continuationIds(appended: readonly ConversationMessage[]): Promise<Int32Array>;
   /** True when the ids end with the end-of-turn id. */
   endsTurn(ids: Int32Array): boolean;
-  parseTurn(ids: ArrayLike<number>): ParsedTurn;
+  /** With `toolCalls: false` the markup of tool calls stays text. */
+  parseTurn(ids: ArrayLike<number>, options?: { readonly toolCalls: boolean }): ParsedTurn;
+  /** Text of ids, special tokens included. */
+  decode(ids: ArrayLike<number>): string;
 }

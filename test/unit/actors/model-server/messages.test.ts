@@ -1,16 +1,16 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { messagesDialect } from "../../../../src/actors/model-server/dialects/messages.js";
-import type { ServedReply } from "../../../../src/actors/model-server/model-request.js";
 import { RequestError } from "../../../../src/actors/model-server/request-error.js";
+import { arbitraryReply } from "../../../support/arbitrary-reply.js";
 import { parseEvents, readMessage } from "../../../support/messages-stream.js";
-import { recordedRequests } from "../../../support/model-server.js";
+import { recordedRequests, userRequest } from "../../../support/model-server.js";
 
 const parse = (body: object, headers: Record<string, string> = {}) =>
   messagesDialect.parse(
     { model: "m", messages: [{ role: "user", content: "x" }], ...body },
     headers,
-  );
+  ).request;
 
 describe("N1. one conversation, whatever its form", () => {
   test("string or blocks, with or without cache marks and unknown keys", () => {
@@ -99,7 +99,9 @@ describe("N2. the billing line", () => {
   });
   test("is gone from every recorded request", () => {
     for (const { body, headers } of recordedRequests("claude-code"))
-      expect(messagesDialect.parse(body, headers).conversation.system).not.toContain("billing");
+      expect(messagesDialect.parse(body, headers).request.conversation.system).not.toContain(
+        "billing",
+      );
   });
 });
 
@@ -118,7 +120,7 @@ test("N3. a wrong type is a 400 that names the field", () => {
 test("the purpose of a call shows in what Claude Code sends", () => {
   const purposes = recordedRequests("claude-code-2.1.197").map(({ name, body, headers }) => [
     name.replace("claude-code-2.1.197_", ""),
-    messagesDialect.parse(body, headers).purpose,
+    messagesDialect.parse(body, headers).request.purpose,
   ]);
   expect(Object.fromEntries(purposes)).toMatchObject({
     aux_title: "title",
@@ -137,35 +139,23 @@ test("the purpose of a call shows in what Claude Code sends", () => {
   );
 });
 
-const reply: fc.Arbitrary<ServedReply> = fc.record({
-  messageId: fc.constant("msg_1a"),
-  model: fc.string(),
-  text: fc.string({ unit: "binary" }),
-  toolCalls: fc.array(
-    fc.record({
-      id: fc.constantFrom("toolu_1", "toolu_2"),
-      name: fc.string(),
-      arguments: fc.dictionary(fc.string(), fc.jsonValue()),
-    }),
-    { maxLength: 3 },
-  ),
-  finishReason: fc.constantFrom("stop" as const, "length" as const),
-  inputTokens: fc.nat(),
-  outputTokens: fc.nat(),
-});
-
-test("W1. W2. any answer streams by the grammar and says what its JSON form says", () => {
+test("W1. W2. W3. any answer streams by the grammar and says what its JSON form says", () => {
   fc.assert(
-    fc.property(reply, (served) => {
-      const stream = messagesDialect.streamHead(served) + messagesDialect.streamBody(served);
-      const streamed = readMessage(parseEvents(stream));
-      const json = JSON.parse(JSON.stringify(messagesDialect.json(served))) as object;
-      expect(json).toEqual({
-        ...streamed,
-        type: "message",
-        role: "assistant",
-        stop_sequence: null,
-      });
+    fc.property(arbitraryReply("msg_1a", "toolu_"), (served) => {
+      const call = messagesDialect.parse(userRequest("x"), {});
+      const stream = call.openStream();
+      const streamed = readMessage(parseEvents(stream.head(served) + stream.body(served)));
+      const json = JSON.parse(JSON.stringify(call.json(served))) as object;
+      expect(json).toEqual({ ...streamed, type: "message", role: "assistant" });
     }),
   );
+});
+
+test("stop sequences and tool_choice none are read", () => {
+  const asked = parse({ stop_sequences: ["\n\n", "END"], tool_choice: { type: "none" } });
+  expect(asked).toMatchObject({ stopSequences: ["\n\n", "END"], callsTools: false });
+  expect(parse({ tool_choice: { type: "any" } })).toMatchObject({
+    stopSequences: [],
+    callsTools: true,
+  });
 });

@@ -102,7 +102,10 @@ describe("rollouts", () => {
     rollout.countEnded("failed");
     rollout.countEnded("aborted");
     rollout.countCaptureLost();
-    expect(rollout.ledger(2, 1)).toEqual({
+    const before = rollout.ledger(2, 1);
+    rollout.countUndelivered("c1");
+    expect(rollout.ledger(2, 1)).toEqual({ ...before, undeliveredCallIds: ["c1"] });
+    expect(before).toEqual({
       started: 4,
       recordedCallIds: ["c1"],
       failed: 1,
@@ -151,10 +154,10 @@ test("overrides win over the request, the request over the defaults", () => {
 test("served ids are of their call and look like the API's", () => {
   const callId = mintCallId();
   const ids = [
-    servedMessageId(callId),
-    servedToolCallId(callId, 0),
-    servedToolCallId(callId, 1),
-    servedToolCallId(mintCallId(), 0),
+    servedMessageId(callId, "msg_"),
+    servedToolCallId(callId, 0, "toolu_"),
+    servedToolCallId(callId, 1, "toolu_"),
+    servedToolCallId(mintCallId(), 0, "toolu_"),
   ];
   expect(new Set(ids).size).toBe(4);
   expect(ids[0]).toMatch(/^msg_[0-9a-f]{24}$/);

@@ -1,4 +1,4 @@
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import type { Qwen3Renderer } from "../../../../src/actors/model-server/renderers/qwen3-renderer.js";
 import { loadQwen3Vocabulary, type Vocabulary } from "../../../../src/embedded-policy/index.js";
 import { emitted, qwen3Renderer } from "../../../support/model-server.js";
@@ -19,14 +19,15 @@ test("text and tool calls are read from the ids", async () => {
     `I look.\n${call('{"name": "Bash", "arguments": {"command": "ls"}}')}\n${call('{"name":"Read"}')}<|im_end|>`,
   );
   expect(turn).toEqual({
+    reasoning: "",
     text: "I look.\n\n",
     toolCalls: [
       { name: "Bash", arguments: { command: "ls" } },
       { name: "Read", arguments: {} },
     ],
   });
-  expect(await parse("plain<|im_end|>")).toEqual({ text: "plain", toolCalls: [] });
-  expect(await parse("<|im_end|>")).toEqual({ text: "", toolCalls: [] });
+  expect(await parse("plain<|im_end|>")).toEqual({ reasoning: "", text: "plain", toolCalls: [] });
+  expect(await parse("<|im_end|>")).toEqual({ reasoning: "", text: "", toolCalls: [] });
 });
 
 test.each([
@@ -40,17 +41,22 @@ test.each([
   ["a closing mark alone", "a</tool_call>b"],
   ["an opening mark inside", `<tool_call>{"name"${call("x")}`],
 ])("T1. %s stays text, verbatim", async (_what, text) => {
-  expect(await parse(`${text}<|im_end|>`)).toEqual({ text, toolCalls: [] });
+  expect(await parse(`${text}<|im_end|>`)).toEqual({ reasoning: "", text, toolCalls: [] });
 });
 
 test("T1. a good call after a bad one is still a call", async () => {
   const turn = await parse(`<tool_call>bad${call('{"name": "a", "arguments": {}}')}<|im_end|>`);
-  expect(turn).toEqual({ text: "<tool_call>bad", toolCalls: [{ name: "a", arguments: {} }] });
+  expect(turn).toEqual({
+    reasoning: "",
+    text: "<tool_call>bad",
+    toolCalls: [{ name: "a", arguments: {} }],
+  });
 });
 
 test("markup spelled with plain tokens is text", async () => {
   const text = call('{"name": "a", "arguments": {}}');
   expect(renderer.parseTurn(await vocabulary.encodeOrdinary(text))).toEqual({
+    reasoning: "",
     text,
     toolCalls: [],
   });
@@ -64,4 +70,28 @@ test("a non-canonical split of the same text reads the same", async () => {
   expect(renderer.parseTurn(split).toolCalls).toEqual([
     { name: "Bash", arguments: { command: "ls" } },
   ]);
+});
+
+describe("T2. reasoning", () => {
+  const inner = call('{"name": "a", "arguments": {}}');
+  test("is what a block that opens the turn encloses, tool calls and all", async () => {
+    expect(await parse(`<think>\nhm ${inner}\n</think>\n\nyes ${inner}<|im_end|>`)).toEqual({
+      reasoning: `hm ${inner}`,
+      text: "yes ",
+      toolCalls: [{ name: "a", arguments: {} }],
+    });
+    expect(await parse("<think>\n\n</think>\n\nyes<|im_end|>")).toMatchObject({
+      reasoning: "",
+      text: "yes",
+    });
+  });
+  test.each(["<think>never closed", "first <think>then</think>"])("%s is text", async (text) => {
+    expect(await parse(`${text}<|im_end|>`)).toMatchObject({ reasoning: "", text });
+  });
+});
+
+test("tool calls that the request forbids stay text", async () => {
+  const text = call('{"name": "a", "arguments": {}}');
+  const turn = renderer.parseTurn(await emitted(`${text}<|im_end|>`), { toolCalls: false });
+  expect(turn).toEqual({ reasoning: "", text, toolCalls: [] });
 });

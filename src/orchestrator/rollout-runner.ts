@@ -1,0 +1,203 @@
+/**
+ * Runs one rollout of a slot from `begin` to its delivery.
+ *
+ * O1. A slot is delivered once, or cancelled and left for a later start.
+ * O2. A failure of a rollout is a result; a failure of what records or delivers rollouts is thrown.
+ * O3. A new attempt has a new id. A given-up or cancelled attempt is sealed and frozen, so that a late call of it is
+ *     refused.
+ * O4. After an abort no attempt starts and the running one is cancelled.
+ */
+import {
+  type DeliveryReport,
+  type FinishedRollout,
+  type RolloutSlot,
+  rolloutKey,
+} from "../actors/index.js";
+import type { AgentConfig, CorralConfig } from "./config/schema.js";
+import { rolloutIdOf } from "./rollout-ids.js";
+import type { RunActors, ServerWorker } from "./run-actors.js";
+import type { RunEventListener } from "./run-events.js";
+import type { CheckedTask } from "./tasks.js";
+
+export interface RunnerParts {
+  readonly config: CorralConfig;
+  readonly actors: RunActors;
+  /** Agent name → its rollouts are captured. */
+  readonly selected: Readonly<Record<string, boolean>>;
+  readonly onEvent: RunEventListener;
+}
+
+/** One slot to run. */
+export interface SlotJob {
+  readonly slot: RolloutSlot;
+  readonly checked: CheckedTask;
+  /** Number of the first attempt: earlier ones belong to a process that died. */
+  readonly firstAttempt: number;
+  readonly signal: AbortSignal;
+  /** True: no further attempt, but the running one ends by itself. */
+  readonly isStopped: () => boolean;
+}
+
+/** A rollout that runs. */
+export interface RunningRollout {
+  readonly agent: string;
+  readonly captured: boolean;
+  readonly worker: ServerWorker;
+}
+
+export class RolloutRunner {
+  readonly #parts: RunnerParts;
+  /** Model name → rollouts that were given a worker. */
+  readonly #turns = new Map<string, number>();
+  readonly #running = new Map<string, RunningRollout>();
+  readonly #cancelling = new Map<string, string[]>();
+
+  constructor(parts: RunnerParts) {
+    this.#parts = parts;
+  }
+
+  running(rolloutId: string): RunningRollout | undefined {
+    return this.#running.get(rolloutId);
+  }
+
+  get runningCount(): number {
+    return this.#running.size;
+  }
+
+  /** The delivery, or undefined when the rollout was cancelled (O1). @throws the failure of O2. */
+  async run(job: SlotJob): Promise<DeliveryReport | undefined> {
+    const { slot, firstAttempt } = job;
+    const { onEvent, config } = this.#parts;
+    const last = firstAttempt + config.rollout.max_attempts - 1;
+    for (let attempt = firstAttempt; ; attempt++) {
+      if (job.signal.aborted) return undefined;
+      const finished = await this.#attempt(job, attempt);
+      const { rolloutId } = finished;
+      const { failure } = finished.outcome;
+      const cancelled = failure?.code === "CANCELLED";
+      if (!cancelled && (failure === null || !failure.retryable || attempt >= last))
+        return this.#deliver(finished);
+      await this.#giveUp(finished); // O3
+      if (cancelled || job.isStopped()) {
+        onEvent({ kind: "rollout_cancelled", slot, rolloutId });
+        return undefined;
+      }
+      onEvent({ kind: "rollout_retry", slot, rolloutId, failure });
+    }
+  }
+
+  async #attempt(job: SlotJob, attempt: number): Promise<FinishedRollout> {
+    const { slot, checked, signal } = job;
+    const { actors, selected, onEvent } = this.#parts;
+    const { task, agent: agentName, verifier } = checked;
+    const agent = this.#agent(agentName);
+    const harness = required(actors.harnesses.get(agentName), agentName);
+    const captured = selected[agentName] === true;
+    const rolloutId = rolloutIdOf(task, slot, attempt);
+    const [opened] = await Promise.all([
+      captured && actors.store !== undefined ? actors.store.call.open(rolloutId) : { epoch: 0 },
+      actors.consumer.call.begin({ slot, attempt, rolloutId }),
+    ]);
+    const { epoch } = opened;
+    await Promise.all(
+      this.#workers(agent.model).map(({ ref }) =>
+        ref.call.openRollout({ rolloutId, epoch, captured }),
+      ),
+    );
+    onEvent({ kind: "rollout_start", slot, rolloutId, attempt });
+    const worker = this.#nextWorker(agent.model);
+    this.#running.set(rolloutId, { agent: agentName, captured, worker });
+    const onAbort = () => this.#cancel(agentName, rolloutId);
+    signal.addEventListener("abort", onAbort, { once: true });
+    try {
+      const outcome = await harness.call.run({
+        rolloutId,
+        task,
+        baseUrl: rolloutUrl(worker, rolloutId, captured),
+        apiKey: rolloutKey(actors.keySecret, rolloutId, epoch),
+        model: agent.model,
+        ...(verifier === undefined ? {} : { verifier }),
+        timeoutMs: Math.round(agent.timeout_s * 1000),
+        maxTurns: agent.max_turns,
+      });
+      return { slot, attempt, rolloutId, captured, task, model: agent.model, outcome };
+    } finally {
+      signal.removeEventListener("abort", onAbort);
+      this.#running.delete(rolloutId);
+    }
+  }
+
+  /** O2: a rollout without a durable row may not be counted as done, so the run stops. */
+  async #deliver(finished: FinishedRollout): Promise<DeliveryReport> {
+    const { slot, attempt, rolloutId, outcome } = finished;
+    const report = await this.#parts.actors.consumer.call.deliver(finished);
+    if (report.error?.code === "DELIVERY_ERROR")
+      throw new Error(`${rolloutId} could not be delivered: ${report.error.message}`);
+    this.#parts.onEvent({
+      kind: "rollout_end",
+      slot,
+      rolloutId,
+      attempt,
+      captured: finished.captured,
+      reward: report.reward,
+      masked: report.masked,
+      maskReasons: report.maskReasons,
+      failure: outcome.failure,
+      calls: report.calls,
+      generatedTokens: report.tokensCaptured,
+      wallMs: outcome.wallMs,
+    });
+    return report;
+  }
+
+  /** O3. */
+  async #giveUp({ rolloutId, captured, model }: FinishedRollout): Promise<void> {
+    await Promise.all(this.#workers(model).map(({ ref }) => ref.call.sealRollout(rolloutId)));
+    const { store } = this.#parts.actors;
+    if (captured && store !== undefined) await store.call.freeze(rolloutId);
+  }
+
+  /** O4. Rollouts that are cancelled in one turn go in one call: the harness has one place for it. */
+  #cancel(agent: string, rolloutId: string): void {
+    const together = this.#cancelling.get(agent);
+    if (together !== undefined) {
+      together.push(rolloutId);
+      return;
+    }
+    const ids = [rolloutId];
+    this.#cancelling.set(agent, ids);
+    queueMicrotask(() => {
+      this.#cancelling.delete(agent);
+      const harness = this.#parts.actors.harnesses.get(agent);
+      // A harness that died answers the rollouts themselves.
+      harness?.call.cancel(ids).catch(() => undefined);
+    });
+  }
+
+  #agent(name: string): AgentConfig {
+    return required(this.#parts.config.responses_api_agents[name], name);
+  }
+
+  #workers(model: string): readonly ServerWorker[] {
+    return required(this.#parts.actors.servers.get(model), model);
+  }
+
+  /** Round robin; a rollout keeps its worker, whose prefix cache it fills. */
+  #nextWorker(model: string): ServerWorker {
+    const workers = this.#workers(model);
+    const turn = this.#turns.get(model) ?? 0;
+    this.#turns.set(model, turn + 1);
+    return required(workers[turn % workers.length], model);
+  }
+}
+
+/** Where a rollout's harness calls, without a trailing slash and without `/v1`. */
+export function rolloutUrl(worker: ServerWorker, rolloutId: string, captured: boolean): string {
+  const segment = captured ? "/training-token-capture" : "";
+  return `${worker.url}/ng-rollout/${rolloutId}${segment}`;
+}
+
+function required<T>(value: T | undefined, name: string): T {
+  if (value === undefined) throw new RangeError(`the run has no ${name}`);
+  return value;
+}
