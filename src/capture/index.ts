@@ -1,7 +1,13 @@
 export type { BuildOptions, DeliveryMode, SideTrajectory, TrajectoryBuild } from "./build.js";
 export { buildTrajectory } from "./builder.js";
+export {
+  type ConformanceOptions,
+  type ConformanceSubject,
+  runConformance,
+} from "./conformance.js";
 export * from "./contracts.js";
 export * from "./conversation.js";
+export { type DeliveredRollout, deliverRollout } from "./deliver-rollout.js";
 export {
   type FinalizedCapture,
   type FinalizeOptions,
