@@ -8,10 +8,14 @@ export type {
   Task,
 } from "./actors/index.js";
 export {
+  type ConformanceSubject,
+  type DeliveredRollout,
+  deliverRollout,
   finalizeRolloutTokenCapture,
   isTrainable,
   rebuildEntriesFile,
   retireRolloutTokenCapture,
+  runConformance,
   type TokenEntry,
   type TokenLineage,
   type TokenSink,

@@ -29,4 +29,5 @@ export type { SlotAttempt } from "./rollout-consumer/journal.js";
 export type { RolloutConsumerOptions, RolloutSealer } from "./rollout-consumer/options.js";
 export type { DeliveryReport } from "./rollout-consumer/report.js";
 export { rolloutConsumer } from "./rollout-consumer/rollout-consumer.actor.js";
-export type { Recovery, RolloutConsumer } from "./rollout-consumer/rollout-consumer.js";
+export { type Recovery, RolloutConsumer } from "./rollout-consumer/rollout-consumer.js";
+export { buildUserClass, type UserClassRole } from "./user-class.js";

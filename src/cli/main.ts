@@ -5,6 +5,7 @@
  */
 import { Command, CommanderError, Option } from "commander";
 import { configCommand } from "./commands/config.js";
+import { conformanceCommand } from "./commands/conformance.js";
 import { rebuildCommand } from "./commands/rebuild.js";
 import { runCommand } from "./commands/run.js";
 import { verifyCommand } from "./commands/verify.js";
@@ -50,6 +51,15 @@ function program(finish: (code: number) => void): Command {
     .addOption(configOption())
     .option("--json", "print the report as JSON")
     .action(async (options) => finish(await verifyCommand(options)));
+  corral
+    .command("conformance")
+    .description("check a sink, a source and a lineage of your own against the contracts")
+    .addOption(configOption())
+    .option("--sink <module:Export>", "instead of token_id_capture.sink")
+    .option("--source <module:Export>", "instead of token_id_capture.source")
+    .option("--lineage <module:Export>", "instead of token_id_capture.lineage")
+    .option("--json", "print the names of the checks as JSON")
+    .action(async (options) => finish(await conformanceCommand(options)));
   for (const command of corral.commands) command.exitOverride();
   return corral;
 }

@@ -1,3 +1,4 @@
+export { checkConformance, type NamedAdapters } from "./check-conformance.js";
 export {
   type CaptureDecisions,
   type CaptureTarget,
@@ -11,6 +12,7 @@ export {
 } from "./config/load.js";
 export type { CorralConfig } from "./config/schema.js";
 export { ConfigError, type ConfigErrorCode, isConfigError } from "./errors.js";
+export { installTokenSource } from "./installed-source.js";
 export { launch } from "./launch.js";
 export type { PolicyPush } from "./policy-update.js";
 export type { Rollout, RolloutGroup } from "./rollout-group.js";

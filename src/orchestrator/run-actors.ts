@@ -12,8 +12,6 @@ import {
   captureStore,
   type ModelServer,
   modelServer,
-  type RolloutConsumer,
-  rolloutConsumer,
 } from "../actors/index.js";
 import type { PolicySnapshot } from "../embedded-policy/index.js";
 import { type ActorLogger, type ActorRef, createRuntime, type Runtime } from "../runtime/index.js";
@@ -22,6 +20,7 @@ import type { AgentConfig, CorralConfig, ModelConfig } from "./config/schema.js"
 import { ConfigError } from "./errors.js";
 import { resolveModuleExport } from "./modules.js";
 import { loadPolicy } from "./policies.js";
+import { type RunConsumer, startConsumer } from "./run-consumer.js";
 
 /** One thread of a model. */
 export interface ServerWorker {
@@ -37,7 +36,7 @@ export interface RunActors extends AsyncDisposable {
   readonly servers: ReadonlyMap<string, readonly ServerWorker[]>;
   /** Agent name → its harness actor. */
   readonly harnesses: ReadonlyMap<string, ActorRef<AgentHarness>>;
-  readonly consumer: ActorRef<RolloutConsumer>;
+  readonly consumer: RunConsumer;
   /** Signs the rollout keys; lives in memory only. */
   readonly keySecret: Uint8Array;
 }
@@ -97,17 +96,21 @@ async function start(runtime: Runtime, request: StartRequest): Promise<RunActors
   const [served, started] = await Promise.all([Promise.all(models), Promise.all(agents)]);
   const servers = new Map(served.map(({ name, workers }) => [name, workers]));
 
-  const consumer = await runtime.spawn(
-    rolloutConsumer,
-    {
-      journalPath: request.journalPath,
-      ...(request.outPath === undefined ? {} : { outPath: request.outPath }),
-      ...(store === undefined ? {} : { store }),
-      servers: [...servers.values()].flat().map(({ ref }) => ref),
-      rebuildResponse: decisions.rebuild,
-      ...namedPolicy(new Set(served.map(({ digest }) => digest))),
-    },
-    { name: "rollout-consumer", maxConcurrency: SHARED_CONCURRENCY, stopStage: STAGE.consumer },
+  const consumer = await startingAs("token_id_capture.source", () =>
+    startConsumer(
+      runtime,
+      {
+        journalPath: request.journalPath,
+        ...(request.outPath === undefined ? {} : { outPath: request.outPath }),
+        ...(store === undefined ? {} : { store }),
+        ...sourceOf(decisions),
+        servers: [...servers.values()].flat().map(({ ref }) => ref),
+        rebuildResponse: decisions.rebuild,
+        ...namedPolicy(new Set(served.map(({ digest }) => digest))),
+      },
+      { name: "rollout-consumer", maxConcurrency: SHARED_CONCURRENCY, stopStage: STAGE.consumer },
+      request.logger,
+    ),
   );
   return {
     store,
@@ -117,8 +120,15 @@ async function start(runtime: Runtime, request: StartRequest): Promise<RunActors
     keySecret,
     [Symbol.asyncDispose]: async () => {
       await runtime.shutdown({ deadlineMs: SHUTDOWN_DEADLINE_MS });
+      await consumer.close();
     },
   };
+}
+
+/** A user's source goes with a user's sink; our store is its own. */
+function sourceOf({ target, rebuild }: CaptureDecisions) {
+  if (target.kind !== "module" || target.source === undefined || !rebuild) return {};
+  return { source: target.source };
 }
 
 /** Rows name the weights only where one name is true of all of them. */
@@ -131,7 +141,9 @@ function namedPolicy(digests: ReadonlySet<string>) {
 function serverCapture(decisions: CaptureDecisions, store: ActorRef<CaptureStore> | undefined) {
   if (store !== undefined) return { kind: "store" as const, store };
   const { target } = decisions;
-  return target.kind === "module" ? target : { kind: "off" as const };
+  if (target.kind !== "module") return { kind: "off" as const };
+  const { source: _consumers, ...capture } = target;
+  return capture;
 }
 
 function serverOptions(
@@ -224,14 +236,4 @@ async function startingAs<T>(field: string, spawn: () => Promise<T>): Promise<T>
     }
     throw error;
   }
-}
-
-/** @throws NOT_AVAILABLE when the config asks for a rebuild through an own source. */
-export function checkSource(decisions: CaptureDecisions): void {
-  if (!decisions.rebuild || decisions.target.kind !== "module") return;
-  throw new ConfigError(
-    "NOT_AVAILABLE",
-    "token_id_capture.source",
-    "is not available in this version; allowed: rebuild_response: false beside a sink",
-  );
 }

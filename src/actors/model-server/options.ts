@@ -2,6 +2,7 @@
 import { z } from "zod";
 import type { BatchWriter, TokenLineage } from "../../capture/index.js";
 import type { PolicySnapshot } from "../../embedded-policy/index.js";
+import { UserClass } from "../user-class.js";
 
 /** Parameters that win over whatever the harness sends. */
 export const SamplingOverrides = z.strictObject({
@@ -31,10 +32,6 @@ export const ModelServerLimits = z.strictObject({
 });
 export type ModelServerLimits = z.infer<typeof ModelServerLimits>;
 
-/** A class of a user's module: `module:Export`, built in the worker as `new Export(kwargs)`. */
-const ModuleFactory = z.strictObject({ specifier: z.string(), kwargs: z.unknown() });
-export type ModuleFactory = z.infer<typeof ModuleFactory>;
-
 /** What a worker calls on the capture-store actor. A handle of that actor fits. */
 export interface CaptureStoreRef {
   readonly call: BatchWriter & Pick<TokenLineage, "candidates" | "cumulativeIds">;
@@ -50,9 +47,9 @@ const Capture = z.discriminatedUnion("kind", [
   }),
   z.strictObject({
     kind: z.literal("module"),
-    sink: ModuleFactory,
+    sink: UserClass,
     /** Without it every continuation is UNRESOLVED. */
-    lineage: ModuleFactory.optional(),
+    lineage: UserClass.optional(),
   }),
 ]);
 export type CaptureDescriptor = z.infer<typeof Capture>;
