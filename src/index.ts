@@ -6,6 +6,7 @@ export type {
   RolloutRow,
   RolloutSlot,
   Task,
+  TrainingStep,
 } from "./actors/index.js";
 export {
   type ConformanceSubject,
@@ -21,4 +22,16 @@ export {
   type TokenSink,
   type TokenSource,
 } from "./capture/index.js";
+export { loadCheckpoint } from "./embedded-policy/index.js";
+export {
+  isMockFault,
+  MOCK_FAULTS,
+  MOCK_SHAPES,
+  type MockCall,
+  MockEngine,
+  type MockEngineOptions,
+  type MockFault,
+  type MockShape,
+  type ScriptedAnswer,
+} from "./mock-engine/index.js";
 export * from "./orchestrator/index.js";

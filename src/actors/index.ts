@@ -5,16 +5,18 @@ export type {
   FunctionHarnessFunction,
 } from "./agent-harness/kinds/function.js";
 export type { AgentHarnessOptions } from "./agent-harness/options.js";
+export { taskPrompt } from "./agent-harness/prompt.js";
 export { checkTaskFiles } from "./agent-harness/task-files.js";
 export { readWorkFile } from "./agent-harness/verifier-files.js";
 export type { Verifier, VerifierInput } from "./agent-harness/verify.js";
 export {
-  type CaptureStore,
+  CaptureStore,
   type CaptureStoreOptions,
   captureStore,
 } from "./capture-store/capture-store.actor.js";
+export { ENGINE_KINDS, type EngineOptions, HTTP_ENGINES } from "./model-server/engines/options.js";
 export { modelServer } from "./model-server/model-server.actor.js";
-export type { ModelServer, ModelServerStatus } from "./model-server/model-server.js";
+export type { EngineReport, ModelServer, ModelServerStatus } from "./model-server/model-server.js";
 export {
   type CaptureDescriptor,
   type CaptureStoreRef,
@@ -24,8 +26,12 @@ export {
 } from "./model-server/options.js";
 export { rolloutKey } from "./model-server/rollout-key.js";
 export type { RolloutOpening } from "./model-server/rollouts.js";
+export type { PolicyTrainerOptions } from "./policy-trainer/options.js";
+export { policyTrainer } from "./policy-trainer/policy-trainer.actor.js";
+export type { PolicyTrainer, TrainingStep } from "./policy-trainer/policy-trainer.js";
 export * from "./rollout.js";
 export type { SlotAttempt } from "./rollout-consumer/journal.js";
+export { Journal } from "./rollout-consumer/journal.js";
 export type { RolloutConsumerOptions, RolloutSealer } from "./rollout-consumer/options.js";
 export type { DeliveryReport } from "./rollout-consumer/report.js";
 export { rolloutConsumer } from "./rollout-consumer/rollout-consumer.actor.js";

@@ -43,6 +43,7 @@ export {
   type TokenCaptureStoreOptions,
 } from "./store.js";
 export { BatchedWriter, type BatchWriter } from "./store-batch.js";
+export type { PrunedRollout, PruneFrozen } from "./store-operations.js";
 export * from "./store-protocol.js";
 export { StoreSink, type StoreSinkOptions } from "./store-sink.js";
 export type { Terminal } from "./terminal.js";

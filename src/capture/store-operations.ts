@@ -20,6 +20,23 @@ import {
   writeStatements,
 } from "./store-statements.js";
 
+/** Which frozen rollouts may go. */
+export interface PruneFrozen {
+  /** Frozen or changed longer ago than this, ms. */
+  readonly olderThanMs: number;
+  /** The newest stay, as many as fit. Default: none stays. */
+  readonly keepBytes?: number;
+  /** These alone. Default: every frozen one. */
+  readonly only?: readonly string[];
+  readonly except?: readonly string[];
+}
+
+export interface PrunedRollout {
+  readonly rolloutId: string;
+  /** Of its records. */
+  readonly bytes: number;
+}
+
 type Put = Extract<StoreOperation, { kind: "put" }>;
 type End = Extract<StoreOperation, { kind: "end" }>;
 
@@ -87,6 +104,25 @@ export class StoreOperations {
     const open = this.#sql.allOpen.all();
     for (const { rid } of open) this.#mark(rid, "", "ABANDONED");
     return open.map((rollout) => rollout.rollout_id);
+  }
+
+  /** Retires frozen rollouts, oldest first, until what is left fits; those that it retired. */
+  pruneFrozen(request: PruneFrozen): PrunedRollout[] {
+    const { olderThanMs, keepBytes, only, except = [] } = request;
+    const before = this.#now() - olderThanMs;
+    const pruned: PrunedRollout[] = [];
+    let kept = 0;
+    for (const { rid, rolloutId, updatedAt, bytes } of this.#sql.frozen.all()) {
+      if (except.includes(rolloutId) || (only !== undefined && !only.includes(rolloutId))) continue;
+      kept += bytes;
+      const fits = keepBytes !== undefined && kept <= keepBytes;
+      if (updatedAt > before || fits) continue;
+      kept -= bytes;
+      this.#sql.discard.run({ rid, now: this.#now() });
+      this.#deleteRecords(rid);
+      pruned.push({ rolloutId, bytes });
+    }
+    return pruned;
   }
 
   /** How many tombstones went. */

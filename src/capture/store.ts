@@ -27,7 +27,7 @@ import { type Connection, openConnection } from "./schema.js";
 import { GroupCommit } from "./store-commit.js";
 import { isFull, storeFailure } from "./store-failure.js";
 import { FileIdentity, prepareDirectory } from "./store-file.js";
-import { StoreOperations } from "./store-operations.js";
+import { type PrunedRollout, type PruneFrozen, StoreOperations } from "./store-operations.js";
 import { ConsumerPace } from "./store-pace.js";
 import type { RowWriter, StoreAnswer, StoreOperation } from "./store-protocol.js";
 import { StoreReader } from "./store-read.js";
@@ -112,6 +112,19 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
   /** Removes tombstones that were retired more than this long ago; returns how many. */
   async sweepRetired(olderThanMs: number): Promise<number> {
     return this.#transact(() => this.#operations.sweepRetired(olderThanMs));
+  }
+
+  /**
+   * Removes the records of frozen rollouts that were not dropped: delivered masked, or never delivered. Their
+   * tombstones stay.
+   */
+  async pruneFrozen(request: PruneFrozen): Promise<PrunedRollout[]> {
+    return this.#transact(() => this.#operations.pruneFrozen(request));
+  }
+
+  /** Gives the room of removed records back to the disk. Writes the whole file anew: for a store that is not in use. */
+  async compact(): Promise<void> {
+    await this.#read(() => this.#connection.exec("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)"));
   }
 
   async write(operation: StoreOperation): Promise<StoreAnswer> {

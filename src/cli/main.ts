@@ -6,6 +6,9 @@
 import { Command, CommanderError, Option } from "commander";
 import { configCommand } from "./commands/config.js";
 import { conformanceCommand } from "./commands/conformance.js";
+import { doctorCommand } from "./commands/doctor.js";
+import { mockEngineCommand } from "./commands/mock-engine.js";
+import { pruneCommand } from "./commands/prune.js";
 import { rebuildCommand } from "./commands/rebuild.js";
 import { runCommand } from "./commands/run.js";
 import { verifyCommand } from "./commands/verify.js";
@@ -52,6 +55,33 @@ function program(finish: (code: number) => void): Command {
     .option("--json", "print the report as JSON")
     .action(async (options) => finish(await verifyCommand(options)));
   corral
+    .command("doctor")
+    .description("start every model and agent of a config once, and say what works on this node")
+    .addOption(configOption().makeOptionMandatory())
+    .option("--json", "print the checks as JSON")
+    .action(async (options) => finish(await doctorCommand(options)));
+  corral
+    .command("mock-engine")
+    .description("serve a policy without a model as vLLM, SGLang or llama.cpp would")
+    .addOption(new Option("--shape <shape>", "whose HTTP it speaks").default("vllm"))
+    .addOption(new Option("--port <port>", "0 takes a free one").default("8000"))
+    .option("--checkpoint <file>", "a saved policy; default: the untrained one")
+    .option("--script <file>", "answers in order, one JSON object a line")
+    .option("--fault <kind...>", "spoil a generation call: KIND, or KIND@CALL")
+    .option("--served-model-name <name>", "the model's name")
+    .option("--max-model-len <tokens>", "tokens of prompt and answer together")
+    .option("--logprobs-mode <mode>", "raw_logprobs or processed_logprobs")
+    .option("--enable-auto-tool-choice", "take chats with tools, with --tool-call-parser")
+    .option("--tool-call-parser <name>", "any: the Hermes parser is used")
+    .action(async (options) => finish(await mockEngineCommand(options)));
+  addStoreCommands(corral, finish);
+  for (const command of corral.commands) command.exitOverride();
+  return corral;
+}
+
+/** What concerns stores and adapters, apart from any run. */
+function addStoreCommands(corral: Command, finish: (code: number) => void): void {
+  corral
     .command("conformance")
     .description("check a sink, a source and a lineage of your own against the contracts")
     .addOption(configOption())
@@ -60,8 +90,20 @@ function program(finish: (code: number) => void): Command {
     .option("--lineage <module:Export>", "instead of token_id_capture.lineage")
     .option("--json", "print the names of the checks as JSON")
     .action(async (options) => finish(await conformanceCommand(options)));
-  for (const command of corral.commands) command.exitOverride();
-  return corral;
+  corral
+    .command("prune")
+    .description(
+      "remove old tombstones, and with --masked the records of masked rollouts, of runs that are over",
+    )
+    .addOption(configOption())
+    .option(
+      "--dir <folder>",
+      "a run directory, or the folder of them; default: token_id_capture.dir",
+    )
+    .option("--masked", "also the records of rollouts that were delivered masked")
+    .option("--older-than <duration>", "e.g. 90s, 30m, 12h, 7d", "7d")
+    .option("--json", "print what was removed as JSON")
+    .action(async (options) => finish(await pruneCommand(options)));
 }
 
 async function main(argv: readonly string[]): Promise<number> {

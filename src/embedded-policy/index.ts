@@ -1,6 +1,17 @@
+export { ByteLevelVocabulary } from "./byte-level-vocabulary.js";
 export { loadCheckpoint, saveCheckpoint } from "./checkpoint.js";
 export { PolicyError, type PolicyErrorCode } from "./errors.js";
+export type { ReplayFigures } from "./gradient.js";
+export {
+  groupAdvantages,
+  groupSamples,
+  type LearningRate,
+  learningRateAt,
+  type RolloutCall,
+  type ScoredRollout,
+} from "./grpo.js";
 export { EmbeddedPolicy } from "./policy.js";
+export { loadTrainerState, saveTrainerState, type TrainerState } from "./trainer-state.js";
 export * from "./types.js";
 export {
   initialOptimizer,

@@ -1,14 +1,14 @@
 /**
- * One policy-gradient step on recorded ids: REINFORCE on leaf choices, Adagrad, entropy bonus.
+ * One policy-gradient step on recorded ids: clipped importance ratios, entropy bonus, optional KL, Adagrad.
  *
- * U1. The gradient of a completion's raw log probability with respect to a leaf's score is posterior − prior, exactly.
+ * U1. The gradient is that of the recorded ids under the given weights, exactly (see `gradient.ts`).
  * U2. Snapshots and optimiser states are never written to; a step returns new ones.
  */
 
 import { WEIGHT_COUNT } from "./features.js";
+import { GradientSum, type ReplayFigures } from "./gradient.js";
 import type { EmbeddedPolicy } from "./policy.js";
 import type { PolicySnapshot } from "./types.js";
-import type { LeafEvidence } from "./walk.js";
 import { snapshotOf } from "./weights.js";
 
 /** One model call to learn from. */
@@ -17,6 +17,11 @@ export interface PolicySample {
   readonly tokenIds: Int32Array;
   /** Positive makes the completion likelier. Finite. */
   readonly advantage: number;
+  /**
+   * Captured log probabilities at temperature 1 without filters, natural log, one for each id: the importance ratio is
+   * taken against them. Without them the sample counts as drawn from the given snapshot.
+   */
+  readonly logProbs?: Float64Array;
 }
 
 /** Adagrad's sum of squared gradients. float64[2^18]. */
@@ -29,12 +34,19 @@ export interface UpdateOptions {
   readonly learningRate?: number;
   /** Weight of the entropy of each visited node's leaves, nats. @default 0.02. */
   readonly entropyBonus?: number;
+  /** Importance ratios are clipped to [1 − clip, 1 + clip]. @default 0.2. */
+  readonly clip?: number;
+  /** Weight of the KL divergence from `reference` of each visited node, nats. @default 0. */
+  readonly klCoefficient?: number;
+  /** What `klCoefficient` pulls towards. */
+  readonly reference?: PolicySnapshot;
 }
 
 export interface PolicyUpdate {
   /** Version is the old one plus 1. */
   readonly snapshot: PolicySnapshot;
   readonly optimizer: OptimizerState;
+  readonly figures: ReplayFigures;
 }
 
 /** Adagrad starts from this, so that a first gradient near 0 is no full step. */
@@ -46,70 +58,42 @@ export function initialOptimizer(): OptimizerState {
 }
 
 /**
- * One ascent step on Σ advantage · log p(completion) + entropy bonus; the gradient is divided by √(samples with a signal).
- *
- * On-policy is the caller's business: samples of older snapshots are taken as if this one had drawn them.
+ * One ascent step on Σ advantage · ratio + entropy bonus − KL; the gradient is divided by √(samples with a signal).
  *
  * @throws PolicyError `OFF_GRAMMAR` when a sample's ids are no path of its prompt's grammar.
- * @throws RangeError when an advantage or an option is not finite.
+ * @throws RangeError when an advantage, a log probability or an option is not finite, or a KL has no reference.
  */
 export function policyGradientUpdate(
   policy: EmbeddedPolicy,
   snapshot: PolicySnapshot,
   optimizer: OptimizerState,
   samples: readonly PolicySample[],
-  { learningRate = 0.5, entropyBonus = 0.02 }: UpdateOptions = {},
+  options: UpdateOptions = {},
 ): PolicyUpdate {
-  for (const [name, value] of Object.entries({ learningRate, entropyBonus }))
+  const { learningRate = 0.5, entropyBonus = 0.02, clip = 0.2, klCoefficient = 0 } = options;
+  for (const [name, value] of Object.entries({ learningRate, entropyBonus, clip, klCoefficient }))
     if (!Number.isFinite(value)) throw new RangeError(`${name} is ${value}; it must be finite`);
-  const gradient = new Map<number, number>();
-  for (const sample of samples) addGradient(gradient, policy, snapshot, sample, entropyBonus);
+  const { reference } = options;
+  if (klCoefficient !== 0 && reference === undefined)
+    throw new RangeError(`klCoefficient is ${klCoefficient} without a reference`);
+  const kl =
+    klCoefficient === 0 || reference === undefined
+      ? null
+      : { coefficient: klCoefficient, reference: reference.weights };
+  const gradient = new GradientSum();
+  for (const sample of samples)
+    if (sample.advantage !== 0 || entropyBonus !== 0 || kl !== null || sample.logProbs)
+      gradient.add(policy, snapshot.weights, sample, { entropyBonus, clip, kl });
   const scale = 1 / Math.sqrt(Math.max(1, samples.filter((s) => s.advantage !== 0).length));
   const weights = Float64Array.from(snapshot.weights);
   const squares = Float64Array.from(optimizer.squares);
-  for (const [index, sum] of gradient) {
+  for (const [index, sum] of gradient.slopes) {
     const step = sum * scale;
     const square = (squares[index] ?? 0) + step * step;
     squares[index] = square;
     weights[index] =
       (weights[index] ?? 0) + (learningRate * step) / Math.sqrt(square + INITIAL_SQUARE);
   }
-  return { snapshot: snapshotOf(weights, snapshot.version + 1), optimizer: { squares } };
-}
-
-/** Gradient of Σ log p over the tokens, by weight index (U1). Used by the numeric check. */
-export function logProbGradient(
-  policy: EmbeddedPolicy,
-  snapshot: PolicySnapshot,
-  promptIds: Int32Array,
-  tokenIds: Int32Array,
-): Map<number, number> {
-  const gradient = new Map<number, number>();
-  addGradient(gradient, policy, snapshot, { promptIds, tokenIds, advantage: 1 }, 0);
-  return gradient;
-}
-
-function addGradient(
-  gradient: Map<number, number>,
-  policy: EmbeddedPolicy,
-  { weights }: PolicySnapshot,
-  { promptIds, tokenIds, advantage }: PolicySample,
-  entropyBonus: number,
-): void {
-  if (!Number.isFinite(advantage))
-    throw new RangeError(`advantage is ${advantage}; it must be finite`);
-  if (advantage === 0 && entropyBonus === 0) return;
-  const leave = ({ node, prior, posterior }: LeafEvidence) => {
-    const entropy = prior.reduce((sum, p) => sum - (p > 0 ? p * Math.log(p) : 0), 0);
-    node.leaves.forEach(({ features }, i) => {
-      const p = prior[i] ?? 0;
-      const surprise = p > 0 ? -Math.log(p) - entropy : 0;
-      const slope = advantage * ((posterior[i] ?? 0) - p) + entropyBonus * p * surprise;
-      if (slope === 0) return;
-      features.indices.forEach((index, k) => {
-        gradient.set(index, (gradient.get(index) ?? 0) + slope * (features.values[k] ?? 0));
-      });
-    });
-  };
-  policy.replay(weights, promptIds, tokenIds, () => undefined, leave);
+  const { figures } = gradient;
+  return { snapshot: snapshotOf(weights, snapshot.version + 1), optimizer: { squares }, figures };
 }

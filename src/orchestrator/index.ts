@@ -11,10 +11,13 @@ export {
   loadConfig,
 } from "./config/load.js";
 export type { CorralConfig } from "./config/schema.js";
+export { type DoctorCheck, examine } from "./doctor.js";
+export { createTrainer, type Trainer, type TrainerOptions } from "./embedded-trainer.js";
 export { ConfigError, type ConfigErrorCode, isConfigError } from "./errors.js";
 export { installTokenSource } from "./installed-source.js";
 export { launch } from "./launch.js";
 export type { PolicyPush } from "./policy-update.js";
+export { type PrunedRun, type PruneRequest, pruneStores } from "./prune-stores.js";
 export type { Rollout, RolloutGroup } from "./rollout-group.js";
 export type {
   BaseUrlDialect,

@@ -7,13 +7,14 @@
 import { randomBytes } from "node:crypto";
 import {
   type AgentHarness,
+  type AgentHarnessOptions,
   agentHarness,
   type CaptureStore,
   captureStore,
+  type EngineOptions,
   type ModelServer,
   modelServer,
 } from "../actors/index.js";
-import type { PolicySnapshot } from "../embedded-policy/index.js";
 import { type ActorLogger, type ActorRef, createRuntime, type Runtime } from "../runtime/index.js";
 import type { CaptureDecisions } from "./config/decisions.js";
 import type { AgentConfig, CorralConfig, ModelConfig } from "./config/schema.js";
@@ -57,6 +58,8 @@ const STAGE = { harness: 0, server: 1, consumer: 2, store: 3 } as const;
 const SHUTDOWN_DEADLINE_MS = 15_000;
 /** Store and servers serve many rollouts at a time; their work is short or waits on something else. */
 const SHARED_CONCURRENCY = 256;
+/** The store has no state but its file, so another thread goes on where one died. */
+const STORE_RESTARTS = 3;
 
 /** @throws ConfigError naming the key, or the error of the actor that did not start. */
 export async function startActors(request: StartRequest): Promise<RunActors> {
@@ -78,17 +81,22 @@ async function start(runtime: Runtime, request: StartRequest): Promise<RunActors
           runtime.spawn(
             captureStore,
             { dir: request.dir, allowNetworkFs: config.token_id_capture.allow_network_fs },
-            { name: "capture-store", maxConcurrency: SHARED_CONCURRENCY, stopStage: STAGE.store },
+            {
+              name: "capture-store",
+              maxConcurrency: SHARED_CONCURRENCY,
+              maxRestarts: STORE_RESTARTS,
+              stopStage: STAGE.store,
+            },
           ),
         )
       : undefined;
   const capture = serverCapture(decisions, store);
 
   const models = Object.entries(config.responses_api_models).map(async ([name, model]) => {
-    const policy = await loadPolicy(name, model);
-    const options = { ...serverOptions(name, model, policy, config), capture, keySecret };
+    const engine = await engineOptions(name, model);
+    const options = { ...serverOptions(name, model, engine, config), capture, keySecret };
     const workers = await startWorkers(runtime, name, model.num_workers, options);
-    return { name, workers, digest: policy.digest };
+    return { name, workers, digest: engine.kind === "embedded" ? engine.policy.digest : null };
   });
   const agents = Object.entries(config.responses_api_agents).map(
     async ([name, agent]) => [name, await startHarness(runtime, name, agent)] as const,
@@ -132,9 +140,9 @@ function sourceOf({ target, rebuild }: CaptureDecisions) {
 }
 
 /** Rows name the weights only where one name is true of all of them. */
-function namedPolicy(digests: ReadonlySet<string>) {
+function namedPolicy(digests: ReadonlySet<string | null>) {
   const [checkpoint_digest, ...others] = digests;
-  if (checkpoint_digest === undefined || others.length > 0) return {};
+  if (typeof checkpoint_digest !== "string" || others.length > 0) return {};
   return { policy: { kind: "embedded", checkpoint_digest } };
 }
 
@@ -146,10 +154,15 @@ function serverCapture(decisions: CaptureDecisions, store: ActorRef<CaptureStore
   return capture;
 }
 
+async function engineOptions(name: string, { engine }: ModelConfig): Promise<EngineOptions> {
+  if (engine.kind !== "embedded") return engine;
+  return { kind: "embedded", policy: await loadPolicy(name, engine) };
+}
+
 function serverOptions(
   name: string,
   model: ModelConfig,
-  policy: PolicySnapshot,
+  engine: EngineOptions,
   config: CorralConfig,
 ) {
   return {
@@ -157,7 +170,7 @@ function serverOptions(
     port: 0 as const,
     workerGeneration: 0,
     model: name,
-    engine: { kind: "embedded" as const, policy },
+    engine,
     samplingOverrides: model.sampling_overrides,
     runSeed: model.engine.seed ?? config.rollout.seed,
     requireRolloutKey: config.token_id_capture.require_rollout_key,
@@ -180,7 +193,7 @@ async function startWorkers(
         maxConcurrency: SHARED_CONCURRENCY,
         stopStage: STAGE.server,
       };
-      const ref = await startingAs(`responses_api_models.${model}`, () =>
+      const ref = await startingAs(`responses_api_models.${model}.engine`, () =>
         runtime.spawn(modelServer, { ...options, workerIndex }, spawnOptions),
       );
       const { url } = await ref.call.address();
@@ -200,17 +213,27 @@ async function startHarness(
     maxConcurrency: agent.concurrency + 1,
     stopStage: STAGE.harness,
   };
-  if (agent.kind === "claude_code") {
-    const binary = agent.binary === undefined ? {} : { binary: agent.binary };
-    return startingAs(`responses_api_agents.${name}`, () =>
-      runtime.spawn(agentHarness, { kind: "claude_code", ...binary }, spawnOptions),
-    );
+  const field = `responses_api_agents.${name}${agent.kind === "function" ? ".module" : ""}`;
+  const options = harnessOptions(agent, field);
+  return startingAs(field, () => runtime.spawn(agentHarness, options, spawnOptions));
+}
+
+function harnessOptions(agent: AgentConfig, field: string): AgentHarnessOptions {
+  switch (agent.kind) {
+    case "function":
+      return { kind: "function", ...resolveModuleExport(agent.module, process.cwd(), field) };
+    case "command": {
+      const { kind, isolation, env, readable } = agent;
+      const [program = "", ...args] = agent.command;
+      return { kind, isolation, env, readable, command: [program, ...args] };
+    }
+    case "claude_code":
+    case "codex":
+    case "pi": {
+      const { kind, isolation, binary } = agent;
+      return { kind, isolation, ...(binary === undefined ? {} : { binary }) };
+    }
   }
-  const field = `responses_api_agents.${name}.module`;
-  const target = resolveModuleExport(agent.module, process.cwd(), field);
-  return startingAs(field, () =>
-    runtime.spawn(agentHarness, { kind: "function", ...target }, spawnOptions),
-  );
 }
 
 /** Why a start failed that the config's author can mend. */
@@ -218,7 +241,15 @@ const STARTS_TO_MEND = new Set([
   "NETWORK_FILE_SYSTEM",
   "HARNESS_NOT_FOUND",
   "HARNESS_MODULE_INVALID",
+  "ISOLATION_FAILED",
+  "MODEL_DIRECTORY_INVALID",
 ]);
+
+/** True for a failure that the config's author, or who runs the engine, can mend. */
+function isToMend(error: Error): error is Error & { code: string } {
+  const code = "code" in error ? String(error.code) : "";
+  return STARTS_TO_MEND.has(code) || code.startsWith("ENGINE_");
+}
 
 /** Names the key whose actor does not start; any other failure passes unchanged. */
 async function startingAs<T>(field: string, spawn: () => Promise<T>): Promise<T> {
@@ -230,8 +261,9 @@ async function startingAs<T>(field: string, spawn: () => Promise<T>): Promise<T>
       const named = /^(token_id_capture\.\w+): (.*)/s.exec(cause.message);
       if (named !== null)
         throw new ConfigError("START_FAILED", named[1] ?? field, named[2] ?? "", { cause: error });
-      if (!("code" in cause) || !STARTS_TO_MEND.has(String(cause.code))) continue;
-      const why = cause.cause instanceof Error ? `: ${cause.cause.message}` : "";
+      if (!isToMend(cause)) continue;
+      const inner = cause.cause instanceof Error ? cause.cause.message : "";
+      const why = cause.message.includes(inner) ? "" : `: ${inner}`;
       throw new ConfigError("START_FAILED", field, `${cause.message}${why}`, { cause: error });
     }
     throw error;

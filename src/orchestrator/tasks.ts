@@ -5,8 +5,9 @@
 import { createHash } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
-import { checkTaskFiles, Task } from "../actors/index.js";
+import { checkTaskFiles, Task, taskPrompt } from "../actors/index.js";
 import { nearestName } from "./config/known-keys.js";
+import { isMapping } from "./config/merge.js";
 import type { CorralConfig } from "./config/schema.js";
 import { ConfigError } from "./errors.js";
 import { checkFunctionExport, type ModuleExport, resolveModuleExport } from "./modules.js";
@@ -89,6 +90,9 @@ function readLines(file: string): Line[] {
 }
 
 function parseTask(value: unknown, line: number): Task {
+  // The parser would leave this key out, and the file would be missing in silence.
+  if (isMapping(value) && isMapping(value["files"]) && Object.hasOwn(value["files"], "__proto__"))
+    throw invalid(line, "files", 'key "__proto__" is not allowed');
   const result = Task.safeParse(value);
   if (result.success) return result.data;
   const [issue] = result.error.issues;
@@ -103,6 +107,7 @@ function interpretTask(
 ): CheckedTask {
   try {
     checkTaskFiles(task.files);
+    taskPrompt(task);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new ConfigError("TASK_INVALID", `--tasks: line ${line}`, reason, { cause });

@@ -2,8 +2,9 @@
  * What one line of rollouts.jsonl must hold, judged from the line alone: nothing here trusts the code that wrote it.
  *
  * Y1. Contiguous: the prompt of each generated item starts with everything before it, and adds something.
- * Y2. As many log probabilities as generated ids; ids are whole and not negative; log probabilities finite and ≤ 1e-6.
- * Y3. An unmasked row has metrics, calls and tokens, and its metrics count the tokens that it holds.
+ * Y2. As many log probabilities as generated ids; ids are whole and not negative; log probabilities in (-1000, 1e-6].
+ * Y3. An unmasked row has metrics, calls and tokens, and its metrics count the tokens that it holds and give no reason
+ *     to mask.
  */
 import { isMapping } from "./config/merge.js";
 
@@ -27,7 +28,8 @@ export interface CheckedRow {
   readonly faults: readonly string[];
 }
 
-/** Largest log probability that is still a rounding of 0. Source: the limit of a token record. */
+/** Log probabilities lie in (-1000, 1e-6]. Source: the limits of a token record; servers write -9999 for "none". */
+const MIN_LOG_PROB = -1000;
 const MAX_LOG_PROB = 1e-6;
 
 export function checkRow(row: unknown): CheckedRow {
@@ -55,10 +57,12 @@ function outputOf(row: Record<string, unknown>): readonly unknown[] {
   return Array.isArray(output) ? output : [];
 }
 
-/** Y2. A broken item is a fault and is left out. */
+const TOKEN_FIELDS = ["prompt_token_ids", "generation_token_ids", "generation_log_probs"] as const;
+
+/** Y2. An item that holds one of the arrays holds all; a broken item is a fault and is left out. */
 function readItems(output: readonly unknown[], faults: string[]): GeneratedItem[] {
   return output.flatMap((item, index) => {
-    if (!isMapping(item) || item["generation_token_ids"] === undefined) return [];
+    if (!isMapping(item) || TOKEN_FIELDS.every((field) => item[field] === undefined)) return [];
     const prompt = item["prompt_token_ids"];
     const generation = item["generation_token_ids"];
     const logProbs = item["generation_log_probs"];
@@ -97,7 +101,9 @@ function logProbsProblem(logProbs: unknown, generation: unknown): string | undef
   const length = Array.isArray(generation) ? generation.length : 0;
   if (logProbs.length !== length)
     return `${logProbs.length} log probabilities for ${length} generated ids`;
-  const bad = logProbs.find((value) => !Number.isFinite(value) || value > MAX_LOG_PROB);
+  const bad = logProbs.find(
+    (value) => typeof value !== "number" || !(value > MIN_LOG_PROB && value <= MAX_LOG_PROB),
+  );
   return bad === undefined
     ? undefined
     : `generation_log_probs holds ${JSON.stringify(bad)}, which is no log probability`;
@@ -132,6 +138,10 @@ function checkMetrics(
   const calls = metrics["n_calls"];
   if (typeof calls !== "number" || calls < 1) faults.push("is unmasked without a recorded call");
   if (tokens === 0) faults.push("is unmasked without a generated token");
+  const reasons = metrics["mask_reasons"];
+  const hasReason = Array.isArray(reasons) && reasons.length > 0;
+  if (hasReason || metrics["error"] !== undefined || metrics["capture_incomplete"] === true)
+    faults.push("is unmasked although its metrics give a reason to mask");
   const counted = metrics["generated_tokens_delivered"];
   if (typeof counted === "number" && counted !== tokens)
     faults.push(`holds ${tokens} generated tokens, but its metrics count ${counted}`);

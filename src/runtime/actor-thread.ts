@@ -1,23 +1,24 @@
 /**
- * One actor's thread, from `new Worker` to its death report. It knows the thread, not its callers: what the thread
- * asks of others goes to `onRequest`.
+ * One thread of an actor, from `new Worker` to its death report. It knows the thread, not its callers: what the
+ * thread asks of others goes to `onRequest`.
  *
  * L1. Every end of the thread becomes exactly one report, and `dead` always resolves: an `exit` without `error` is
  *     a death, and a thread that will not die is reported after `KILL_PATIENCE_MS`.
  * L2. Intent is noted before the thread is ended, since an exit code cannot tell why.
- * L3. What the thread logged and wrote before its end is in the report; a killed one may lose what it wrote last.
+ * L3. What the thread logged and wrote before its end is in the report, also when it was killed: it posts each line
+ *     at once, and Node hands over what was posted before it says that the thread has ended.
  */
 import { getHeapStatistics } from "node:v8";
 import { Worker } from "node:worker_threads";
 import { decodeThrown } from "./error-wire.js";
 import type { DeathCause, DeathReport } from "./errors.js";
+import { watchForHang } from "./hang-watch.js";
 import { readLastMethod } from "./last-method.js";
 import { LineSplitter, type LogLevel, LogTail } from "./logger.js";
-import type { ActorStart, ToActor, ToMain } from "./protocol.js";
+import type { ActorStart, CallSpan, ToActor, ToMain } from "./protocol.js";
 import type { PackedValue } from "./wire-value.js";
 
 const KILL_PATIENCE_MS = 5000;
-const STDIO_PATIENCE_MS = 100;
 const MIB = 2 ** 20;
 
 /** A message of the thread that concerns others. */
@@ -30,32 +31,47 @@ export type ActorRequest = Extract<
 export interface ThreadEvents {
   onRequest(request: ActorRequest): void;
   onLog(level: LogLevel, fields: PackedValue, message: string): void;
+  onSpans(spans: readonly CallSpan[]): void;
 }
+
+export interface ThreadLimits {
+  readonly maxHeapMiB: number | undefined;
+  readonly hangTimeoutMs: number | undefined;
+}
+
+/** Why the thread is being ended. `crash` is a kill that counts as a death nobody asked for. */
+type Intent = "stopped" | "killed" | "crash" | "hang" | "start-failed";
+
+/** A report of this thread alone. */
+export type ThreadReport = Omit<DeathReport, "restarts">;
 
 export class ActorThread {
   /** Resolves at the end of the thread; never rejects (L1). */
-  readonly dead: Promise<DeathReport>;
+  readonly dead: Promise<ThreadReport>;
   /** True when the thread was asked to die and did not. */
   stuck = false;
   readonly #worker: Worker;
   readonly #start: ActorStart;
   readonly #events: ThreadEvents;
+  readonly #limits: ThreadLimits;
   readonly #logs = new LogTail();
+  readonly #output = { stdout: this.#lines("info"), stderr: this.#lines("warn") };
   readonly #startedAt = performance.now();
-  readonly #stdioEnded: Promise<unknown>;
-  #resolveDead: (report: DeathReport) => void = () => {};
+  #hangWatch: ReturnType<typeof watchForHang> | undefined;
+  #resolveDead: (report: ThreadReport) => void = () => {};
   #resolveReady: (ready: boolean) => void = () => {};
   #ready = false;
-  #intent: "stopped" | "killed" | "start-failed" | undefined;
+  #intent: Intent | undefined;
   #failed = false;
   #error: unknown;
   #uncaught: { readonly rejection: boolean; readonly error: unknown } | undefined;
   #deadline: NodeJS.Timeout | undefined;
 
   /** @throws DataCloneError when the start message cannot be cloned. */
-  constructor(start: ActorStart, maxHeapMiB: number | undefined, events: ThreadEvents) {
+  constructor(start: ActorStart, limits: ThreadLimits, events: ThreadEvents) {
     this.#start = start;
     this.#events = events;
+    this.#limits = limits;
     this.dead = new Promise((resolve) => {
       this.#resolveDead = resolve;
     });
@@ -64,16 +80,14 @@ export class ActorThread {
       name: start.actor.id,
       // The flags of this process (a test runner's, a debugger's) are not the actor's.
       execArgv: [],
+      // The thread posts what it writes (L3); nothing of it goes to this process's own streams.
       stdout: true,
       stderr: true,
       resourceLimits: {
-        maxOldGenerationSizeMb: maxHeapMiB ?? Math.ceil(getHeapStatistics().heap_size_limit / MIB),
+        maxOldGenerationSizeMb:
+          limits.maxHeapMiB ?? Math.ceil(getHeapStatistics().heap_size_limit / MIB),
       },
     });
-    this.#stdioEnded = Promise.all([
-      this.#readLines(this.#worker.stdout, "info"),
-      this.#readLines(this.#worker.stderr, "warn"),
-    ]);
     this.#worker.on("message", (message: ToMain) => this.#onMessage(message));
     this.#worker.on("error", (error) => {
       this.#failed = true;
@@ -81,9 +95,14 @@ export class ActorThread {
     });
     this.#worker.on("messageerror", (error) => {
       this.#error = error;
-      void this.kill();
+      this.kill(true);
     });
-    this.#worker.on("exit", (code) => void this.#onExit(code));
+    this.#worker.on("exit", (code) => this.#finish(code));
+  }
+
+  /** True when the thread ended for a reason of its own, or one that counts as such. */
+  get crashed(): boolean {
+    return this.#intent === undefined || this.#intent === "crash" || this.#intent === "hang";
   }
 
   /** Resolves true when the actor is ready, false when the thread ended before; at `timeoutMs` it is ended. */
@@ -100,29 +119,30 @@ export class ActorThread {
   }
 
   send(message: ToActor): void {
-    if (message.kind === "holder-connect") this.#worker.postMessage(message, [message.port]);
-    else this.#worker.postMessage(message);
+    const carriesPort = message.kind === "holder-connect" || message.kind === "actor-lane";
+    this.#worker.postMessage(message, carriesPort ? [message.lane.port] : []);
   }
 
   /** Lets the running calls end and the stop hook run; at the deadline ends the thread. */
-  stop(deadlineMs: number): Promise<DeathReport> {
-    if (!this.#ready) return this.kill();
-    if (this.#intent === undefined) {
+  stop(deadlineMs: number): void {
+    if (!this.#ready) this.kill();
+    else if (this.#intent === undefined) {
       this.#intent = "stopped";
       this.send({ kind: "stop" });
-      this.#deadline = setTimeout(() => void this.kill(), deadlineMs);
+      this.#deadline = setTimeout(() => this.kill(), deadlineMs);
     }
-    return this.dead;
   }
 
-  kill(): Promise<DeathReport> {
-    this.#end("killed");
-    return this.dead;
+  /** @param crash The end counts as a death nobody asked for. */
+  kill(crash = false): void {
+    this.#end(crash ? "crash" : "killed");
   }
 
-  #end(intent: "killed" | "start-failed"): void {
-    if (this.#intent === "killed" || this.#intent === "start-failed") return;
-    this.#intent = intent;
+  #end(intent: Exclude<Intent, "stopped">): void {
+    const ending = this.#intent !== undefined && this.#intent !== "stopped";
+    // A crash that is under way becomes an end for good when somebody asks for that.
+    if (!ending || intent === "killed") this.#intent = intent;
+    if (ending) return;
     clearTimeout(this.#deadline);
     this.#deadline = setTimeout(() => {
       this.stuck = true;
@@ -136,8 +156,10 @@ export class ActorThread {
   #onMessage(message: ToMain): void {
     switch (message.kind) {
       case "ready":
-        this.#ready = true;
-        this.#resolveReady(true);
+        this.#onReady();
+        return;
+      case "pong":
+        this.#hangWatch?.onPong();
         return;
       case "start-error":
         this.#intent ??= "start-failed";
@@ -153,6 +175,12 @@ export class ActorThread {
         this.#logs.push(`${message.level} ${message.message}`);
         this.#events.onLog(message.level, message.fields, message.message);
         return;
+      case "output":
+        this.#output[message.stream].write(message.text);
+        return;
+      case "spans":
+        this.#events.onSpans(message.spans);
+        return;
       case "actor-connect":
       case "actor-stop":
       case "actor-kill":
@@ -161,18 +189,31 @@ export class ActorThread {
     }
   }
 
-  async #onExit(code: number): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const patience = new Promise((resolve) => {
-      timer = setTimeout(resolve, STDIO_PATIENCE_MS);
-    });
-    await Promise.race([this.#stdioEnded, patience]);
-    clearTimeout(timer);
-    this.#finish(code);
+  #onReady(): void {
+    this.#ready = true;
+    this.#resolveReady(true);
+    const { hangTimeoutMs } = this.#limits;
+    if (hangTimeoutMs === undefined) return;
+    const { performance: loop } = this.#worker;
+    let before = loop.eventLoopUtilization();
+    const thread = {
+      ping: () => this.send({ kind: "ping" }),
+      utilization: () => {
+        const now = loop.eventLoopUtilization();
+        const { utilization } = loop.eventLoopUtilization(now, before);
+        before = now;
+        return utilization;
+      },
+      onHang: () => this.#end("hang"),
+    };
+    this.#hangWatch = watchForHang(thread, hangTimeoutMs);
   }
 
   #finish(exitCode: number | null): void {
     clearTimeout(this.#deadline);
+    this.#hangWatch?.stop();
+    this.#output.stdout.end();
+    this.#output.stderr.end();
     const cause = this.#deathCause(exitCode);
     const uncaught = cause === "error" || cause === "unhandled-rejection" || !this.#ready;
     const error = uncaught ? (this.#uncaught?.error ?? this.#error) : this.#error;
@@ -189,7 +230,8 @@ export class ActorThread {
   }
 
   #deathCause(exitCode: number | null): DeathCause {
-    if (this.#intent === "killed") return "killed";
+    if (this.#intent === "killed" || this.#intent === "crash") return "killed";
+    if (this.#intent === "hang") return "hang";
     if (!this.#ready) return "start-failed";
     if (this.#intent === "stopped" && exitCode === 0) return "stopped";
     if (!this.#failed) return "exit";
@@ -198,18 +240,10 @@ export class ActorThread {
     return this.#uncaught?.rejection === true ? "unhandled-rejection" : "error";
   }
 
-  #readLines(stream: NodeJS.ReadableStream, level: LogLevel): Promise<void> {
-    const lines = new LineSplitter((line) => {
+  #lines(level: LogLevel): LineSplitter {
+    return new LineSplitter((line) => {
       this.#logs.push(line);
       this.#events.onLog(level, { value: {} }, line);
-    });
-    stream.setEncoding("utf8");
-    stream.on("data", (text: string) => lines.write(text));
-    return new Promise((resolve) => {
-      stream.on("end", () => {
-        lines.end();
-        resolve();
-      });
     });
   }
 }

@@ -11,8 +11,14 @@ export type ActorErrorCode =
   | "NOT_CLONEABLE"
   /** The actor has no method of this name. */
   | "METHOD_NOT_FOUND"
-  /** A live actor of this runtime holds the name. */
+  /** A live actor holds the name in its namespace. */
   | "ACTOR_NAME_TAKEN"
+  /** The actor has `maxPendingCalls` calls that have not ended, and `onFull` is `reject`. */
+  | "PENDING_CALLS_LIMIT"
+  /** The call did not end within its `timeoutMs`. `phase` says whether it had been sent. */
+  | "CALL_TIMEOUT"
+  /** The call's signal, or the one of the call it was made in, was aborted. `phase` says whether it had been sent. */
+  | "CALL_CANCELLED"
   /** `shutdown` has begun: nothing new is spawned and no new task is taken. */
   | "RUNTIME_CLOSING"
   /** A task ran longer than its `timeoutMs` and its thread was ended. */
@@ -20,11 +26,15 @@ export type ActorErrorCode =
   /** A task's thread died under it, or the actor that asked for the task died. */
   | "TASK_DIED";
 
-/** Why an actor's thread ended. `exit` is an exit nobody asked for, whatever its code. */
+/**
+ * Why an actor's thread ended. `exit` is an exit nobody asked for, whatever its code; `hang` is an event loop that
+ * did not turn for `hangTimeoutMs`.
+ */
 export type DeathCause =
   | "exit"
   | "error"
   | "oom"
+  | "hang"
   | "killed"
   | "stopped"
   | "start-failed"
@@ -43,7 +53,12 @@ export interface DeathReport {
   readonly lastLogs: readonly string[];
   /** From the start of the thread to its end. */
   readonly uptimeMs: number;
+  /** How often the actor was restarted before this death. */
+  readonly restarts: number;
 }
+
+/** Where a call was when it was given up: `queued` never starts; `running` was sent, and may go on. */
+export type CallPhase = "queued" | "running";
 
 /** Base of the runtime's errors. */
 export class ActorError extends Error {
@@ -79,7 +94,7 @@ export class ActorDiedError extends ActorError {
   }
   readonly actorId: string;
   readonly report: DeathReport;
-  /** False only when the call certainly never reached the actor. */
+  /** False only when the call certainly did not start. */
   readonly maybeExecuted: boolean;
   constructor(actor: ActorLabel, report: DeathReport, maybeExecuted: boolean, method?: string) {
     const options = report.error === undefined ? undefined : { cause: report.error };
@@ -104,6 +119,59 @@ export class SerializationError extends ActorError {
   }
 }
 
+/** Rejects a call made while the actor has `limit` pending ones. It was not queued and may be made again. */
+export class PendingCallsLimitError extends ActorError {
+  static {
+    Object.defineProperty(PendingCallsLimitError.prototype, "name", {
+      value: "PendingCallsLimitError",
+    });
+  }
+  readonly actorId: string;
+  readonly limit: number;
+  constructor(actor: ActorLabel, method: string, limit: number) {
+    const message = `${labelText(actor)}, ${method}: maxPendingCalls ${limit} is reached`;
+    super("PENDING_CALLS_LIMIT", message);
+    this.actorId = actor.id;
+    this.limit = limit;
+  }
+}
+
+/** Rejects a call that did not end in time. The actor is told, as at a cancellation. */
+export class CallTimeoutError extends ActorError {
+  static {
+    Object.defineProperty(CallTimeoutError.prototype, "name", { value: "CallTimeoutError" });
+  }
+  readonly actorId: string;
+  readonly method: string;
+  readonly timeoutMs: number;
+  readonly phase: CallPhase;
+  constructor(actor: ActorLabel, method: string, timeoutMs: number, phase: CallPhase) {
+    const message = `${labelText(actor)}, ${method}: timeoutMs ${timeoutMs} is over; the call was ${phase}`;
+    super("CALL_TIMEOUT", message);
+    this.actorId = actor.id;
+    this.method = method;
+    this.timeoutMs = timeoutMs;
+    this.phase = phase;
+  }
+}
+
+/** Rejects a call whose signal was aborted; `cause` is the signal's reason. */
+export class CallCancelledError extends ActorError {
+  static {
+    Object.defineProperty(CallCancelledError.prototype, "name", { value: "CallCancelledError" });
+  }
+  readonly actorId: string;
+  readonly method: string;
+  readonly phase: CallPhase;
+  constructor(actor: ActorLabel, method: string, phase: CallPhase, reason: unknown) {
+    const message = `${labelText(actor)}, ${method}: cancelled; the call was ${phase}`;
+    super("CALL_CANCELLED", message, { cause: reason });
+    this.actorId = actor.id;
+    this.method = method;
+    this.phase = phase;
+  }
+}
+
 /** Thrown by `spawn` when a live actor holds the name. */
 export class ActorNameError extends ActorError {
   static {
@@ -111,9 +179,14 @@ export class ActorNameError extends ActorError {
   }
   /** The name that was asked for. */
   readonly actorName: string;
-  constructor(actorName: string, holder: string) {
-    super("ACTOR_NAME_TAKEN", `The name "${actorName}" is held by the live actor ${holder}.`);
+  readonly namespace: string;
+  constructor(actorName: string, namespace: string, holder: string) {
+    super(
+      "ACTOR_NAME_TAKEN",
+      `The name "${actorName}" in namespace "${namespace}" is held by the live ${holder}.`,
+    );
     this.actorName = actorName;
+    this.namespace = namespace;
   }
 }
 
@@ -165,6 +238,9 @@ export const ACTOR_ERROR_CLASSES: ReadonlyMap<string, { readonly prototype: Acto
     ActorStartError,
     ActorDiedError,
     SerializationError,
+    PendingCallsLimitError,
+    CallTimeoutError,
+    CallCancelledError,
     ActorNameError,
     RuntimeClosingError,
     TaskError,
@@ -177,5 +253,6 @@ function diedMessage(actor: ActorLabel, report: DeathReport, method: string | un
   const during = report.lastMethod === undefined ? "" : `; last method ${report.lastMethod}`;
   const call = method === undefined ? "" : `${method}: `;
   const logs = report.lastLogs.length === 0 ? "" : `; last log: ${report.lastLogs.at(-1)}`;
-  return `${call}${labelText(actor)} is dead (${report.cause}${exit})${why}${during}${logs}`;
+  const restarts = report.restarts === 0 ? "" : `; restarted ${report.restarts} times before`;
+  return `${call}${labelText(actor)} is dead (${report.cause}${exit})${why}${during}${logs}${restarts}`;
 }

@@ -1,39 +1,37 @@
 /**
  * A handle of an actor. It is a view on this thread's connection, so it costs nothing to copy and may be sent, in
- * plain objects and arrays, to any other actor.
+ * plain objects and arrays, to any other actor. Call options stay behind.
  */
+import type { ActorMethods, ActorStreams } from "./actor-types.js";
 import type { Connection } from "./connection.js";
 import type { DeathReport } from "./errors.js";
-import { checkDurationMs } from "./options.js";
-
-/** The methods of an actor as its callers see them: always asynchronous. Fields and accessors are not callable. */
-export type ActorMethods<A> = {
-  readonly [K in MethodKeys<A>]: A[K] extends (...args: infer P) => infer R
-    ? (...args: P) => Promise<Awaited<R>>
-    : never;
-};
-
-type MethodKeys<A> = {
-  // `then` would make `call` a promise to `await`.
-  [K in keyof A & string]: K extends "then"
-    ? never
-    : A[K] extends (...args: never[]) => unknown
-      ? K
-      : never;
-}[keyof A & string];
+import { checkDurationMs, resolveCallOptions } from "./options.js";
+import type { CallOptions } from "./outgoing-call.js";
+import { StreamReader } from "./stream-reader.js";
 
 /** A handle of a running actor of class `A`. It may be part of an argument, a result or a spawn option. */
-export interface ActorRef<A> {
+export interface ActorRef<A> extends AsyncDisposable {
   readonly id: string;
   readonly name: string | undefined;
+  /** As far as this thread has heard. */
+  readonly state: "ALIVE" | "RESTARTING" | "DEAD";
+  /** Calls of all holders that are made and not ended. */
+  readonly pendingCalls: number;
   /**
-   * The actor's methods. Arguments and results are structured clones. Calls made by one thread start in order.
+   * The actor's methods. Arguments and results are structured clones. Calls made by one thread to one concurrency
+   * group start in order.
    *
-   * @throws ACTOR_DIED when the actor is dead, or dies before it answers.
+   * @throws ACTOR_DIED when the actor is dead, or dies before it answers. While it restarts, calls wait.
    * @throws NOT_CLONEABLE when an argument or the result cannot cross a thread; only that call fails.
    * @throws METHOD_NOT_FOUND when the actor has no such method.
+   * @throws PENDING_CALLS_LIMIT when the actor is full and `onFull` is `reject`.
+   * @throws CALL_TIMEOUT, CALL_CANCELLED by the options given to `with`, or with the call this one was made in.
    */
   readonly call: ActorMethods<A>;
+  /** The actor's generator methods; errors as of `call`. Leaving the loop runs the generator's `finally` first. */
+  readonly stream: ActorStreams<A>;
+  /** A handle of the same actor whose calls have these options, over those of this one. */
+  with(options: CallOptions): ActorRef<A>;
   /**
    * Ends the actor in order: this thread's calls and the running ones end, the stop hook runs, the thread exits.
    * At the deadline the thread is ended (cause `killed`).
@@ -41,14 +39,19 @@ export interface ActorRef<A> {
    * @param options.deadlineMs Default 10 000.
    */
   stop(options?: { readonly deadlineMs?: number }): Promise<DeathReport>;
-  /** Ends the thread at once. A thread inside a native call ends when that returns. */
-  kill(): Promise<DeathReport>;
+  /**
+   * Ends the thread at once. A thread inside a native call ends when that returns.
+   *
+   * @param options.restart As after a crash: the actor is restarted if it has restarts left. Default false.
+   * @returns The report of the actor's last death; after a restart it comes with that one's.
+   */
+  kill(options?: { readonly restart?: boolean }): Promise<DeathReport>;
 }
 
 /** What a handle needs of its thread to end an actor. */
 export interface ActorEnder {
   stopActor(actorId: string, deadlineMs: number): void;
-  killActor(actorId: string): void;
+  killActor(actorId: string, restart: boolean): void;
 }
 
 const DEFAULT_STOP_DEADLINE_MS = 10_000;
@@ -56,12 +59,14 @@ const DEFAULT_STOP_DEADLINE_MS = 10_000;
 export class ActorHandle<A> implements ActorRef<A> {
   readonly #connection: Connection;
   readonly #ender: ActorEnder;
-  readonly #call: ActorMethods<A>;
+  readonly #options: CallOptions | undefined;
+  #call: ActorMethods<A> | undefined;
+  #stream: ActorStreams<A> | undefined;
 
-  constructor(connection: Connection, ender: ActorEnder) {
+  constructor(connection: Connection, ender: ActorEnder, options?: CallOptions) {
     this.#connection = connection;
     this.#ender = ender;
-    this.#call = callProxy(connection) as ActorMethods<A>;
+    this.#options = options;
   }
 
   /** The connection behind a handle; undefined for anything else. */
@@ -77,8 +82,34 @@ export class ActorHandle<A> implements ActorRef<A> {
     return this.#connection.actor.name;
   }
 
+  get state(): "ALIVE" | "RESTARTING" | "DEAD" {
+    return this.#connection.state;
+  }
+
+  get pendingCalls(): number {
+    return this.#connection.pendingCalls;
+  }
+
   get call(): ActorMethods<A> {
+    this.#call ??= methodProxy(
+      (method) =>
+        (...args) =>
+          this.#connection.call(method, args, this.#options),
+    ) as ActorMethods<A>;
     return this.#call;
+  }
+
+  get stream(): ActorStreams<A> {
+    this.#stream ??= methodProxy((method) => (...args) => {
+      const packed = this.#connection.packToKeep(method, args);
+      return new StreamReader(this.#connection, method, packed, this.#options);
+    }) as ActorStreams<A>;
+    return this.#stream;
+  }
+
+  with(options: CallOptions): ActorRef<A> {
+    const own = { ...this.#options, ...resolveCallOptions(options) };
+    return new ActorHandle<A>(this.#connection, this.#ender, own);
   }
 
   async stop(options: { readonly deadlineMs?: number } = {}): Promise<DeathReport> {
@@ -91,9 +122,13 @@ export class ActorHandle<A> implements ActorRef<A> {
     return this.#connection.dead;
   }
 
-  kill(): Promise<DeathReport> {
-    this.#ender.killActor(this.id);
+  kill(options: { readonly restart?: boolean } = {}): Promise<DeathReport> {
+    this.#ender.killActor(this.id, options.restart === true);
     return this.#connection.dead;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
   }
 
   toJSON(): { id: string; name: string | undefined } {
@@ -101,14 +136,15 @@ export class ActorHandle<A> implements ActorRef<A> {
   }
 }
 
-function callProxy(connection: Connection): object {
-  const methods = new Map<string, (...args: unknown[]) => Promise<unknown>>();
+/** An object whose every property is a method that `make` makes; it can be awaited and serialised without harm. */
+export function methodProxy(make: (method: string) => (...args: unknown[]) => unknown): object {
+  const methods = new Map<string, (...args: unknown[]) => unknown>();
   return new Proxy(Object.freeze({}), {
     get(_target, method) {
       if (typeof method !== "string" || method === "then" || method === "toJSON") return undefined;
       let call = methods.get(method);
       if (call === undefined) {
-        call = (...args) => connection.call(method, args);
+        call = make(method);
         methods.set(method, call);
       }
       return call;

@@ -1,7 +1,6 @@
 /**
- * A FIFO queue in front of a limit. It stands on the caller's side of every connection (so a crash cannot lose a
- * call that was never sent), on the actor's side (several callers together keep the limit too), and before the
- * task pool, whose own queue is not FIFO.
+ * A FIFO queue in front of a limit that one thread keeps alone: it stands before the task pool, whose own queue is
+ * not FIFO.
  *
  * It knows no actor and no thread. A failing `work` frees its place like one that succeeds.
  *
@@ -9,6 +8,8 @@
  * M2. Never more than `limit` run at a time.
  * M3. After `close` nothing starts: what waits is rejected, in order; what runs is left alone.
  */
+import { Fifo } from "./fifo.js";
+
 interface Waiting {
   readonly start: () => void;
   readonly reject: (reason: unknown) => void;
@@ -17,8 +18,7 @@ interface Waiting {
 export class Mailbox {
   readonly limit: number;
   #running = 0;
-  #waiting: Waiting[] = [];
-  #head = 0;
+  readonly #waiting = new Fifo<Waiting>();
   #closed: (() => unknown) | undefined;
   #idle: (() => void)[] = [];
 
@@ -31,7 +31,7 @@ export class Mailbox {
   }
 
   get queued(): number {
-    return this.#waiting.length - this.#head;
+    return this.#waiting.size;
   }
 
   /** True when work given now would wait. */
@@ -58,10 +58,7 @@ export class Mailbox {
   close(makeReason: () => unknown): void {
     if (this.#closed !== undefined) return;
     this.#closed = makeReason;
-    const waiting = this.#waiting.slice(this.#head);
-    this.#waiting = [];
-    this.#head = 0;
-    for (const entry of waiting) entry.reject(makeReason());
+    for (const entry of this.#waiting.takeAll()) entry.reject(makeReason());
     this.#tellIdle();
   }
 
@@ -76,20 +73,8 @@ export class Mailbox {
   }
 
   #startNext(): void {
-    if (!this.full) this.#takeFirst()?.start();
+    if (!this.full) this.#waiting.shift()?.start();
     this.#tellIdle();
-  }
-
-  #takeFirst(): Waiting | undefined {
-    const first = this.#waiting[this.#head];
-    if (first === undefined) return undefined;
-    this.#head += 1;
-    // Dropping the consumed half now and then keeps taking O(1) without a linked list.
-    if (this.#head > 64 && this.#head * 2 > this.#waiting.length) {
-      this.#waiting = this.#waiting.slice(this.#head);
-      this.#head = 0;
-    }
-    return first;
   }
 
   #tellIdle(): void {

@@ -4,15 +4,20 @@
  * R9. Shutdown stops stage 0 first and the highest last, and names the threads that would not die.
  * R10. A name is held by one live actor at most, from the beginning of its `spawn`.
  */
+import { ActorGroup } from "./actor-group.js";
+import { putShared, type SharedView, type TypedArray } from "./buffers.js";
 import { type ActorDefinition, isActorDefinition, type TaskOptions } from "./define-actor.js";
 import { RuntimeClosingError } from "./errors.js";
+import { type RuntimeEvent, RuntimeEvents } from "./events.js";
 import type { ActorRef } from "./handle.js";
 import type { ActorLogger } from "./logger.js";
 import {
   checkDurationMs,
+  type GroupOptions,
   type RuntimeOptions,
+  resolveGroupOptions,
+  resolveRuntimeOptions,
   resolveSpawnOptions,
-  resolveTaskThreads,
   type SpawnOptions,
 } from "./options.js";
 import type { ActorStatus } from "./registry.js";
@@ -20,27 +25,44 @@ import { type ShutdownReport, stopByStage } from "./shutdown.js";
 import { Supervisor } from "./supervisor.js";
 import { packTask, settleTask } from "./task-wire.js";
 import { TaskPool } from "./tasks.js";
+import { TraceFile } from "./trace-file.js";
 
 const DEFAULT_SHUTDOWN_DEADLINE_MS = 30_000;
 
-/** Makes a runtime. Several may live in one process; handles stay within theirs. */
+/**
+ * Makes a runtime. Several may live in one process; handles stay within theirs.
+ *
+ * @throws TypeError or RangeError that names a bad option; an error of the file system when `traceFile` cannot be written.
+ */
 export async function createRuntime(options: RuntimeOptions = {}): Promise<Runtime> {
-  const threads = resolveTaskThreads(options);
+  const { taskThreads, namespace } = resolveRuntimeOptions(options);
   const logger = options.logger ?? (await stderrLogger());
-  return new Runtime(logger, new TaskPool(threads, logger));
+  const trace =
+    options.traceFile === undefined ? undefined : await TraceFile.create(options.traceFile, logger);
+  const tasks = new TaskPool(taskThreads, logger);
+  return new Runtime({ logger, tasks, namespace, trace });
+}
+
+interface RuntimeParts {
+  readonly logger: ActorLogger;
+  readonly tasks: TaskPool;
+  readonly namespace: string;
+  readonly trace: TraceFile | undefined;
 }
 
 export class Runtime implements AsyncDisposable {
-  readonly #logger: ActorLogger;
-  readonly #tasks: TaskPool;
+  readonly #parts: RuntimeParts;
+  readonly #events: RuntimeEvents;
   readonly #supervisor: Supervisor;
   #shutdown: Promise<ShutdownReport> | undefined;
 
   /** @internal Use `createRuntime`. */
-  constructor(logger: ActorLogger, tasks: TaskPool) {
-    this.#logger = logger;
-    this.#tasks = tasks;
-    this.#supervisor = new Supervisor(logger, tasks);
+  constructor(parts: RuntimeParts) {
+    const { logger, tasks, trace } = parts;
+    this.#parts = parts;
+    this.#events = new RuntimeEvents(trace);
+    const events = this.#events;
+    this.#supervisor = new Supervisor({ logger, tasks, events, trace: trace !== undefined });
   }
 
   /**
@@ -48,7 +70,7 @@ export class Runtime implements AsyncDisposable {
    * in the calling thread, and cloned; they may hold handles anywhere in plain objects and arrays.
    *
    * @throws ACTOR_START_FAILED when the options are refused, or the module or `create` fails; `cause` has the error.
-   * @throws ACTOR_NAME_TAKEN when a live actor has the name.
+   * @throws ACTOR_NAME_TAKEN when a live actor has the name; with `getIfExists`, when it is another kind of actor.
    * @throws NOT_CLONEABLE when an option cannot cross a thread.
    * @throws RUNTIME_CLOSING after `shutdown` has begun.
    */
@@ -59,9 +81,59 @@ export class Runtime implements AsyncDisposable {
   ): Promise<ActorRef<A>> {
     if (!isActorDefinition(definition))
       throw new TypeError("spawn: definition is not one; give what defineActor returned");
-    const resolved = resolveSpawnOptions(spawnOptions);
+    const resolved = resolveSpawnOptions(spawnOptions, this.#parts.namespace);
     if (this.#shutdown !== undefined) throw new RuntimeClosingError(`spawn of ${definition.name}`);
     return this.#supervisor.start(definition as ActorDefinition<A, O>, options, resolved);
+  }
+
+  /**
+   * Starts `numWorkers` actors of one kind; when one does not start, the others are ended. Each is spawned as by
+   * `spawn`; with a `name`, member `i` is called `name-i`.
+   *
+   * @param options Of each member, or a function that makes them from its index.
+   * @throws as `spawn`
+   */
+  async spawnGroup<A extends object, O>(
+    definition: ActorDefinition<A, O>,
+    options: O | ((index: number) => O),
+    groupOptions: GroupOptions,
+  ): Promise<ActorGroup<A>> {
+    const { numWorkers, route, member } = resolveGroupOptions(groupOptions);
+    const optionsOf = (index: number): O =>
+      typeof options === "function" ? (options as (index: number) => O)(index) : options;
+    const spawns = await Promise.allSettled(
+      Array.from({ length: numWorkers }, (_, index) =>
+        this.spawn(definition, optionsOf(index), member(index)),
+      ),
+    );
+    const failed = spawns.find((spawn) => spawn.status === "rejected");
+    const refs = spawns.flatMap((spawn) => (spawn.status === "fulfilled" ? [spawn.value] : []));
+    if (failed === undefined) return new ActorGroup(refs, route);
+    await Promise.all(refs.map((ref) => ref.kill()));
+    throw failed.reason;
+  }
+
+  /** The live actor of that name; undefined when there is none. The type is the caller's word. */
+  get<A>(
+    name: string,
+    { namespace = this.#parts.namespace }: { readonly namespace?: string } = {},
+  ): ActorRef<A> | undefined {
+    const record = this.#supervisor.actors.named(name, namespace);
+    if (record?.life === undefined || record.life.state === "PENDING_CREATION") return undefined;
+    return this.#supervisor.handleOf<A>(record);
+  }
+
+  /**
+   * A copy of a typed array in shared memory, of the same class. Sent to an actor, it is not copied again: all read
+   * the same bytes. Nothing guards them, so write only before the first send.
+   */
+  put<T extends TypedArray>(view: T): SharedView<T> {
+    return putShared(view);
+  }
+
+  /** Changes of state of all actors, from now until the runtime has shut down. */
+  events(): AsyncIterableIterator<RuntimeEvent, undefined> {
+    return this.#events.subscribe();
   }
 
   /**
@@ -78,10 +150,10 @@ export class Runtime implements AsyncDisposable {
   ): Promise<T> {
     if (this.#shutdown !== undefined) throw new RuntimeClosingError(`task ${exportName}`);
     const request = packTask(module, exportName, args);
-    return settleTask(request, await this.#tasks.run(request, options.timeoutMs)) as T;
+    return settleTask(request, await this.#parts.tasks.run(request, options.timeoutMs)) as T;
   }
 
-  /** All actors, the dead included, in the order they were spawned. */
+  /** All actors, the last 1000 dead included, in the order they were spawned. */
   list(): ActorStatus[] {
     return this.#supervisor.actors.list();
   }
@@ -103,9 +175,10 @@ export class Runtime implements AsyncDisposable {
   }
 
   async #shutDown(deadlineMs: number): Promise<ShutdownReport> {
-    const report = await stopByStage(this.#supervisor, this.#tasks, deadlineMs);
+    const report = await stopByStage(this.#supervisor, this.#parts.tasks, deadlineMs);
+    await this.#events.close();
     if (report.stuckThreads.length > 0)
-      this.#logger.error({ actors: report.stuckThreads }, "threads that would not die");
+      this.#parts.logger.error({ actors: report.stuckThreads }, "threads that would not die");
     return report;
   }
 }

@@ -30,9 +30,8 @@ export async function stopByStage(
     const stageMs = stageBudgetMs(deadlineMs, elapsedMs(), stages.length - index - 1);
     await Promise.all(
       stage.map(async (record) => {
-        const { thread } = record;
         const report = await stopActor(supervisor, record, stageMs);
-        if (thread?.stuck === true) stuckThreads.push(record.actor.id);
+        if (record.life?.stuck === true) stuckThreads.push(record.actor.id);
         ended.push({ id: record.actor.id, name: record.actor.name, report });
       }),
     );
@@ -52,10 +51,9 @@ function stopActor(
   record: ActorRecord,
   deadlineMs: number,
 ): Promise<DeathReport> {
-  const { thread } = record;
-  // One that is still starting has no callers to wait for.
-  if (thread !== undefined && record.state === "PENDING_CREATION") return thread.kill();
-  return supervisor.handleOf(record).stop({ deadlineMs });
+  const ref = supervisor.handleOf(record);
+  // One that is still starting, or between two threads, has no running calls to wait for.
+  return record.life?.state === "ALIVE" ? ref.stop({ deadlineMs }) : ref.kill();
 }
 
 function byStage(records: readonly ActorRecord[]): ActorRecord[][] {

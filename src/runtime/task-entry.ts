@@ -1,12 +1,13 @@
 /** Runs in Piscina's threads: one stateless task. What it throws travels as data, with its cause and code. */
 import { encodeThrown } from "./error-wire.js";
+import { loadModule } from "./load-module.js";
 import type { Outcome, TaskRequest } from "./protocol.js";
 import { packTaskValue, unpackTaskValue } from "./task-wire.js";
 import { UncloneableError } from "./wire-value.js";
 
 export async function runTask(task: TaskRequest): Promise<Outcome> {
   try {
-    const module = (await import(task.module)) as Record<string, unknown>;
+    const module = await loadModule(task.module);
     const run = module[task.exportName];
     if (typeof run !== "function")
       throw new TypeError(`${task.module} exports no function "${task.exportName}"`);

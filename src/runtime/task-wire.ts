@@ -1,6 +1,6 @@
 /** How a stateless task and its outcome cross threads. Handles cannot: a task thread has no actor of its own. */
 import { decodeNestedError, decodeThrown, encodeNestedError } from "./error-wire.js";
-import { SerializationError, TaskError } from "./errors.js";
+import { SerializationError } from "./errors.js";
 import type { Outcome, TaskRequest } from "./protocol.js";
 import { type PackedValue, pack, UncloneableError, unpack } from "./wire-value.js";
 
@@ -32,8 +32,6 @@ export function settleTask(task: TaskRequest, outcome: Outcome): unknown {
       throw decodeThrown(outcome.error);
     case "not-cloneable":
       throw notCloneable(task, outcome.what);
-    case "died":
-      throw new TaskError("TASK_DIED", taskText(task), "lost its thread");
   }
 }
 

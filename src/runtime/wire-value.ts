@@ -10,8 +10,11 @@
  * W3. Contents of buffers and views are never visited.
  * W4. What the caller's `special` encodes (handles, errors) is replaced and comes back at the same path. It must lie
  *     in plain objects and arrays.
+ * W5. A buffer marked by `move` is handed over once, by the next message it is part of, and never copied. A detached
+ *     buffer is refused: in a transfer list it would be lost without a word.
  */
 import { types } from "node:util";
+import { compactView, endMove, isMoving, isPartial, isPooled } from "./buffers.js";
 
 type WirePath = readonly (string | number)[];
 
@@ -27,15 +30,32 @@ export class UncloneableError extends Error {}
 /** Encodes an object in a way of its own, or returns undefined. */
 export type EncodeSpecial = (value: object) => unknown;
 
+const NOTHING_MOVED: readonly ArrayBuffer[] = [];
+
+/** A packed value with the buffers that go with it. */
+export interface Parcel {
+  readonly packed: PackedValue;
+  readonly transfer: readonly ArrayBuffer[];
+}
+
 /** @throws UncloneableError naming the path (W1). */
 export function pack(value: unknown, special: EncodeSpecial): PackedValue {
+  return packParcel(value, special).packed;
+}
+
+/** As `pack`, with what `move` marked. @throws UncloneableError naming the path (W1). */
+export function packParcel(value: unknown, special: EncodeSpecial): Parcel {
+  if (isPrimitive(value)) return { packed: { value }, transfer: NOTHING_MOVED };
   const scan = new Scan(special);
   scan.visit(value, []);
-  if (scan.specials.length === 0 && !scan.hasPartialViews) return { value };
+  const transfer = scan.moved.size === 0 ? NOTHING_MOVED : [...scan.moved];
+  for (const buffer of transfer) endMove(buffer);
+  if (scan.specials.length === 0 && !scan.hasPartialViews) return { packed: { value }, transfer };
   const replaced = new Set(scan.specials.map((found) => found.object));
-  const copy = copyValue(value, replaced, new Map());
-  if (scan.specials.length === 0) return { value: copy };
-  return { value: copy, specials: scan.specials.map(({ path, special }) => ({ path, special })) };
+  const copy = copyValue(value, replaced, new Map(), scan.moved);
+  if (scan.specials.length === 0) return { packed: { value: copy }, transfer };
+  const specials = scan.specials.map(({ path, special }) => ({ path, special }));
+  return { packed: { value: copy, specials }, transfer };
 }
 
 /** The inverse of `pack`, on the other side. Changes `packed.value` in place, which nobody else holds there. */
@@ -56,6 +76,8 @@ export function unpack(packed: PackedValue, decode: (special: unknown) => unknow
 
 class Scan {
   readonly specials: { path: WirePath; special: unknown; object: object }[] = [];
+  /** Buffers to hand over. */
+  readonly moved = new Set<ArrayBuffer>();
   hasPartialViews = false;
   readonly #special: EncodeSpecial;
   readonly #seen = new Set<object>();
@@ -76,7 +98,8 @@ class Scan {
     }
     if (this.#seen.has(value)) return;
     this.#seen.add(value);
-    if (ArrayBuffer.isView(value)) this.hasPartialViews ||= isPartial(value);
+    if (ArrayBuffer.isView(value)) this.#visitView(value);
+    else if (types.isArrayBuffer(value) && isMoving(value)) this.moved.add(value);
     else if (Array.isArray(value)) this.#visitArray(value, path, inCollection);
     else if (isPlain(value)) this.#visitObject(value, path, inCollection);
     else if (isExactly(value, Map)) this.#visitCollection([...value.entries()].flat(), path);
@@ -84,11 +107,17 @@ class Scan {
     else if (!isKnownCloneable(value)) fail(value, path);
   }
 
+  #visitView(view: ArrayBufferView): void {
+    const { buffer } = view;
+    if (!isPooled(view) && isMoving(buffer)) this.moved.add(buffer);
+    else this.hasPartialViews ||= isPartial(view);
+  }
+
   #visitArray(value: unknown[], path: (string | number)[], inCollection: boolean): void {
     if (!isExactly(value, Array)) fail(value, path);
     for (let index = 0; index < value.length; index++) {
       const item = value[index];
-      if (isHarmless(item)) continue;
+      if (isPrimitive(item)) continue;
       path.push(index);
       this.visit(item, path, inCollection);
       path.pop();
@@ -97,7 +126,7 @@ class Scan {
 
   #visitObject(value: object, path: (string | number)[], inCollection: boolean): void {
     for (const [key, item] of Object.entries(value)) {
-      if (isHarmless(item)) continue;
+      if (isPrimitive(item)) continue;
       path.push(key);
       this.visit(item, path, inCollection);
       path.pop();
@@ -117,17 +146,18 @@ function copyValue(
   value: unknown,
   replaced: ReadonlySet<object>,
   copies: Map<object, unknown>,
+  moved: ReadonlySet<ArrayBufferLike>,
 ): unknown {
   if (typeof value !== "object" || value === null) return value;
   // The place is filled on the other side.
   if (replaced.has(value)) return null;
   if (copies.has(value)) return copies.get(value);
   if (ArrayBuffer.isView(value)) {
-    const view = isPartial(value) ? compactView(value) : value;
+    const view = isPartial(value) && !moved.has(value.buffer) ? compactView(value) : value;
     copies.set(value, view);
     return view;
   }
-  const copyItem = (item: unknown): unknown => copyValue(item, replaced, copies);
+  const copyItem = (item: unknown): unknown => copyValue(item, replaced, copies, moved);
   if (Array.isArray(value)) {
     const copy: unknown[] = new Array(value.length);
     copies.set(value, copy);
@@ -158,19 +188,8 @@ function copyValue(
   return copy;
 }
 
-function isPartial(view: ArrayBufferView): boolean {
-  return !types.isSharedArrayBuffer(view.buffer) && view.byteLength * 2 < view.buffer.byteLength;
-}
-
-function compactView(view: ArrayBufferView): ArrayBufferView {
-  const bytes = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
-  // A Buffer arrives as a Uint8Array whichever way it is sent.
-  if (view instanceof Uint8Array) return new Uint8Array(bytes as ArrayBuffer);
-  const View = view.constructor as new (buffer: ArrayBufferLike) => ArrayBufferView;
-  return new View(bytes);
-}
-
-function isHarmless(value: unknown): boolean {
+/** True for what a message carries without a look inside. */
+export function isPrimitive(value: unknown): boolean {
   const type = typeof value;
   return type === "number" || type === "string" || type === "boolean" || value == null;
 }

@@ -4,11 +4,13 @@
  */
 import { isMainThread, type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { type ActorDefinition, isActorDefinition } from "./define-actor.js";
-import { ActorDirectory, decodeReport } from "./directory.js";
+import { ActorDirectory } from "./directory.js";
 import { Dispatcher } from "./dispatch.js";
 import { encodeThrown } from "./error-wire.js";
-import type { ActorStart, ToActor, ToMain } from "./protocol.js";
-import { createContext, MainLink } from "./worker-link.js";
+import { loadModule } from "./load-module.js";
+import type { ActorLane, ActorStart, ToActor, ToMain } from "./protocol.js";
+import { SpanBatch } from "./span-batch.js";
+import { createContext, MainLink, postOutput } from "./worker-link.js";
 
 const start = workerData as ActorStart;
 if (isMainThread || parentPort === null || start?.corral !== "actor")
@@ -17,8 +19,13 @@ const mainPort: MessagePort = parentPort;
 
 const link = new MainLink(mainPort);
 const directory = new ActorDirectory(link);
-const holdersWaiting: MessagePort[] = [];
+const spans = start.trace
+  ? new SpanBatch((batch) => send({ kind: "spans", spans: batch }))
+  : undefined;
+const lanesWaiting: ActorLane[] = [];
 let dispatcher: Dispatcher | undefined;
+
+postOutput(link);
 
 // Node ends the thread after this; only here it says whether a rejection was the origin.
 process.on("uncaughtExceptionMonitor", (error, origin) => {
@@ -28,15 +35,24 @@ process.on("uncaughtExceptionMonitor", (error, origin) => {
     error: encodeThrown(error),
   });
 });
+process.on("exit", () => spans?.flush());
 
 mainPort.on("message", (message: ToActor) => {
   switch (message.kind) {
     case "holder-connect":
-      if (dispatcher === undefined) holdersWaiting.push(message.port);
-      else dispatcher.serve(message.port);
+      if (dispatcher === undefined) lanesWaiting.push(message.lane);
+      else dispatcher.serve(message.lane);
       return;
+    case "places-freed":
+      dispatcher?.onPlacesFreed();
+      return;
+    case "ping":
+      send({ kind: "pong" });
+      return;
+    case "actor-lane":
+    case "actor-restarting":
     case "actor-end":
-      directory.announceDeath(message.actorId, decodeReport(message.report));
+      directory.tell(message);
       return;
     case "task-end":
       link.endTask(message.taskId, message.outcome);
@@ -52,15 +68,16 @@ let stopRequested: () => void = () => process.exit(0);
 try {
   const definition = await findDefinition();
   const options = directory.unpack(start.options);
-  const actor = await definition.create(options, createContext(start.actor, link, directory));
+  const actor = await definition.create(options, createContext(start, link, directory));
   if (typeof actor !== "object" || actor === null)
     throw new TypeError(
       `create of "${definition.name}" returned ${String(actor)}; return an object`,
     );
-  const serving = new Dispatcher(actor, start, directory);
+  const onSpan = spans === undefined ? [] : [spans.add.bind(spans)];
+  const serving = new Dispatcher(actor, start, directory, ...onSpan);
   stopRequested = () => void stop(serving, definition, actor);
   dispatcher = serving;
-  for (const port of holdersWaiting) serving.serve(port);
+  for (const lane of lanesWaiting) serving.serve(lane);
   send({ kind: "ready" });
 } catch (error) {
   send({ kind: "start-error", error: encodeThrown(error) });
@@ -68,7 +85,7 @@ try {
 }
 
 async function findDefinition(): Promise<ActorDefinition<object, unknown>> {
-  const module = (await import(start.module)) as Record<string, unknown>;
+  const module = await loadModule(start.module);
   for (const value of Object.values(module))
     if (isActorDefinition(value) && value.name === start.definition) return value;
   throw new Error(`${start.module} exports no actor definition named "${start.definition}"`);
@@ -85,7 +102,7 @@ async function stop(
   } catch (error) {
     send({ kind: "stop-error", error: encodeThrown(error) });
   }
-  // Comlink posts a reply some microtasks after the call has ended.
+  // The last answers are posted some microtasks after their calls have ended.
   setImmediate(() => process.exit(0));
 }
 

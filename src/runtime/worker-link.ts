@@ -1,11 +1,14 @@
 /** What an actor's thread asks of the main thread: other actors, tasks, log lines. */
+import { StringDecoder } from "node:string_decoder";
 import { inspect } from "node:util";
 import type { MessagePort } from "node:worker_threads";
+import { putShared } from "./buffers.js";
+import { signalOrNever } from "./call-context.js";
 import type { ValueCodec } from "./connection.js";
 import type { ActorContext, TaskOptions } from "./define-actor.js";
 import type { ActorLink } from "./directory.js";
 import type { ActorLogger, LogLevel } from "./logger.js";
-import type { ActorDescriptor, Outcome, TaskRequest, ToMain } from "./protocol.js";
+import type { ActorStart, Outcome, TaskRequest, ToMain } from "./protocol.js";
 import { packTask, settleTask } from "./task-wire.js";
 
 export class MainLink implements ActorLink {
@@ -17,17 +20,16 @@ export class MainLink implements ActorLink {
     this.#port = port;
   }
 
-  connectActor(actorId: string, port: MessagePort): void {
-    const message: ToMain = { kind: "actor-connect", actorId, port };
-    this.#port.postMessage(message, [port]);
+  connectActor(actorId: string, held: Int32Array): void {
+    this.send({ kind: "actor-connect", actorId, held });
   }
 
   stopActor(actorId: string, deadlineMs: number): void {
     this.send({ kind: "actor-stop", actorId, deadlineMs });
   }
 
-  killActor(actorId: string): void {
-    this.send({ kind: "actor-kill", actorId });
+  killActor(actorId: string, restart: boolean): void {
+    this.send({ kind: "actor-kill", actorId, restart });
   }
 
   runTask(task: TaskRequest, timeoutMs: number | undefined): Promise<Outcome> {
@@ -49,14 +51,19 @@ export class MainLink implements ActorLink {
 }
 
 export function createContext(
-  actor: ActorDescriptor,
+  { actor, restartCount }: ActorStart,
   link: MainLink,
   codec: ValueCodec,
 ): ActorContext {
   return {
     actorId: actor.id,
     name: actor.name,
+    restartCount,
+    get signal() {
+      return signalOrNever();
+    },
     logger: createLogger(link, codec),
+    put: putShared,
     async task<T>(
       module: string,
       exportName: string,
@@ -73,7 +80,7 @@ export function createContext(
 function createLogger(link: MainLink, codec: ValueCodec): ActorLogger {
   const write = (level: LogLevel, fields: Record<string, unknown>, message: string): void => {
     try {
-      link.send({ kind: "log", level, fields: codec.pack(fields), message });
+      link.send({ kind: "log", level, fields: codec.pack(fields).packed, message });
     } catch {
       // A field that cannot be sent must not fail the actor for wanting to log it.
       const text = { fields: inspect(fields, { depth: 3 }) };
@@ -86,4 +93,18 @@ function createLogger(link: MainLink, codec: ValueCodec): ActorLogger {
     warn: (fields, message) => write("warn", fields, message),
     error: (fields, message) => write("error", fields, message),
   };
+}
+
+/** Posts what the thread writes, at the time it writes it: Node's own streams lose it when the thread is ended. */
+export function postOutput(link: MainLink): void {
+  for (const stream of ["stdout", "stderr"] as const) {
+    const decoder = new StringDecoder("utf8");
+    process[stream].write = (chunk: string | Uint8Array, ...rest: unknown[]): boolean => {
+      const text = typeof chunk === "string" ? chunk : decoder.write(Buffer.from(chunk));
+      link.send({ kind: "output", stream, text });
+      const done = rest.at(-1);
+      if (typeof done === "function") process.nextTick(done as () => void);
+      return true;
+    };
+  }
 }

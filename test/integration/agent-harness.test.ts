@@ -157,7 +157,7 @@ describe("Claude Code", () => {
     fs.chmodSync(pidFile, 0o666);
     const command = `setsid sleep 600 & echo $! >> ${pidFile}; (sleep 600; echo x) & echo $! >> ${pidFile}; exec sleep 600`;
     const { outcome } = await rollOut([{ bash: command }, { hang: true }], {
-      timeoutMs: 4000,
+      timeoutMs: 12_000,
       verifier: verifier("one"),
     });
     expect(outcome).toMatchObject({

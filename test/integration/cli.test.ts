@@ -55,16 +55,29 @@ describe("corral config", () => {
       "token_id_capture.lineage: is missing beside sink",
     ],
     [
-      "a setting of a later version",
-      "token_id_capture: { keep_masked_mb: 5 }",
-      "token_id_capture.keep_masked_mb: is not available",
-    ],
-    [
       "a Gym key",
       "num_repeats: 3",
       "num_repeats: is a NeMo Gym key; Corral spells it rollout.group_size",
     ],
     ["no YAML", "a: [", "is not YAML"],
+    ["a key of every object", "constructor: {}", "constructor: is not a known key"],
+    ["a forbidden key", "__proto__: { a: 1 }", "__proto__: is not a key"],
+    ["a key given twice", "rollout: {}\nrollout: {}", "Map keys must be unique"],
+    [
+      "aliases without end",
+      `a: &a [${"x,".repeat(9)}x]\n${["b", "c", "d"].map((key, at) => `${key}: &${key} [${`*${"abc"[at]},`.repeat(9)}x]\n`).join("")}`,
+      "Excessive alias count",
+    ],
+    [
+      "an agent of no model",
+      "responses_api_agents: { a: { kind: function, module: 'x#y', model: polcy } }",
+      'responses_api_agents.a.model: "polcy" is no key of responses_api_models',
+    ],
+    [
+      "a sink that could not be rebuilt",
+      "token_id_capture: { enabled: true, sink: 'a:B', lineage: 'a:C' }",
+      "token_id_capture.source: is missing beside sink",
+    ],
   ])("refuses %s with exit code 2", async (_name, text, message) => {
     expectRefusal(await runCorral(["config", "--config", write("bad.yaml", text)]), message);
   });
@@ -91,6 +104,57 @@ describe("corral config", () => {
     expect(result.stdout).toContain("group_size: 3");
     expect(result.stdout + result.stderr).not.toContain("hidden");
     expect(result.stderr).toContain("corral: warning: token_id_capture.enabled is true, but no");
+  });
+});
+
+describe("corral run refuses a bad tasks file with its line, before it makes anything:", () => {
+  const good = { _ng_task_index: 0, responses_create_params: { input: "x" } };
+  const bad = { ...good, _ng_task_index: 1 };
+  const files = (key: string) => JSON.stringify({ ...bad, files: { [key]: "" } });
+  it.each([
+    ["no JSON", "{", "line 2: is not JSON"],
+    ["no object", "[]", "line 2: task"],
+    ["a file above", files("../x"), 'line 2: files key "../x"'],
+    ["a file in the middle above", files("a/../../x"), 'line 2: files key "a/../../x"'],
+    ["an absolute file", files("/x"), 'line 2: files key "/x"'],
+    ["a backslash", files("a\\b"), "line 2: files key"],
+    ["a NUL", files("a\0b"), "line 2: files key"],
+    ["a name too long", files("n".repeat(300)), "line 2: files key"],
+    [
+      "a key that a parser drops",
+      JSON.stringify(bad).replace("{", '{"files":{"__proto__":""},'),
+      "line 2: files",
+    ],
+    [
+      "input that is no text",
+      JSON.stringify({
+        ...bad,
+        responses_create_params: { input: [{ role: "user", content: 7 }] },
+      }),
+      "line 2: responses_create_params.input [0]",
+    ],
+    ["an index twice", JSON.stringify(good), "line 2: _ng_task_index"],
+    ["an id above", JSON.stringify({ ...bad, _ng_rollout_id: "../x" }), "task 1: _ng_rollout_id"],
+    ["an empty id", JSON.stringify({ ...bad, _ng_rollout_id: "" }), "task 1: _ng_rollout_id"],
+    [
+      "a long id",
+      JSON.stringify({ ...bad, _ng_rollout_id: "r".repeat(300) }),
+      "task 1: _ng_rollout_id",
+    ],
+    [
+      "an id of another task",
+      JSON.stringify({ ...bad, _ng_rollout_id: "0-0" }),
+      "task 1: _ng_rollout_id",
+    ],
+  ])("%s", async (_name, line, message) => {
+    const agents =
+      "responses_api_agents: { a: { kind: function, module: 'x#y', model: policy } }\n";
+    const config = write("run.yaml", `${model}${agents}`);
+    const tasks = write("tasks.jsonl", `${JSON.stringify(good)}\n${line}\n`);
+    const out = path.join(folder, "made", "out.jsonl");
+    const args = ["run", "--config", config, "--tasks", tasks, "--out", out];
+    expectRefusal(await runCorral(args), message);
+    expect(fs.existsSync(path.dirname(out))).toBe(false);
   });
 });
 
@@ -175,6 +239,70 @@ describe("corral verify", () => {
       "2 stands in the file twice",
       "3 not_rebuilt: has no _ng_token_capture",
       "4 is not JSON",
+    ]);
+  });
+
+  const long = {
+    ...row,
+    response: {
+      output: [
+        item,
+        {
+          prompt_token_ids: [1, 40, 2],
+          generation_token_ids: [41, 42],
+          generation_log_probs: [-1, -2],
+        },
+        {
+          prompt_token_ids: [1, 40, 2, 41, 42, 3],
+          generation_token_ids: [43],
+          generation_log_probs: [0],
+        },
+      ],
+    },
+    _ng_token_capture: { n_calls: 3, generated_tokens_delivered: 4 },
+  };
+  type Long = typeof long;
+  const changes: Record<string, (broken: Long) => unknown> = {
+    "a prompt id changed": ({ response }) => (response.output[1]!.prompt_token_ids[1] = 7),
+    "a generated id changed": ({ response }) => (response.output[1]!.generation_token_ids[0] = 7),
+    "a negative id": ({ response }) => (response.output[2]!.generation_token_ids[0] = -1),
+    "half an id": ({ response }) => (response.output[2]!.generation_token_ids[0] = 1.5),
+    "a log probability above 0": ({ response }) =>
+      (response.output[1]!.generation_log_probs[0] = 0.1),
+    "vLLM's -9999": ({ response }) => (response.output[1]!.generation_log_probs[0] = -9999),
+    "a NaN, which JSON writes as null": ({ response }) =>
+      (response.output[1]!.generation_log_probs[0] = Number.NaN),
+    "one log probability less": ({ response }) => response.output[1]!.generation_log_probs.pop(),
+    "an item missing": ({ response }) => response.output.splice(1, 1),
+    "the first item missing": ({ response }) => response.output.shift(),
+    "the items reversed": ({ response }) => response.output.reverse(),
+    "an item twice": ({ response }) => response.output.push(response.output[2]!),
+    "an item without its ids": ({ response }) =>
+      Reflect.deleteProperty(response.output[2]!, "generation_token_ids"),
+    "no calls": (broken) => (broken._ng_token_capture.n_calls = 0),
+    "a reason to mask": (broken) =>
+      Object.assign(broken._ng_token_capture, { mask_reasons: [{ code: "CAPTURE_LOST" }] }),
+    "an error": (broken) => Object.assign(broken._ng_token_capture, { error: "X: y" }),
+    "no id": (broken) => Reflect.deleteProperty(broken, "_ng_rollout_id"),
+  };
+  it("finds any one change in a row, and a file that was cut", async () => {
+    const names = Object.keys(changes);
+    const lines = names.map((name, index) => {
+      const broken = structuredClone({ ...long, _ng_rollout_id: `${index}-0` });
+      changes[name]?.(broken);
+      return JSON.stringify(broken);
+    });
+    const sound = JSON.stringify({ ...long, _ng_rollout_id: "sound" });
+    const rows = write("changed.jsonl", [...lines, sound, sound.slice(0, -5)].join("\n"));
+    const { code, stdout } = await runCorral(["verify", "--rollouts", rows, "--json"]);
+    expect(code).toBe(1);
+    const { faults } = JSON.parse(stdout) as { faults: { line: number }[] };
+    const found = new Set(faults.map(({ line }) => line));
+    const missed = names.filter((_, index) => !found.has(index + 1));
+    expect([missed, found.has(names.length + 1), found.has(names.length + 2)]).toEqual([
+      [],
+      false,
+      true,
     ]);
   });
 

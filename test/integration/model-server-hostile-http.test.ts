@@ -242,6 +242,27 @@ describe("connections", () => {
     expect(await finish()).toMatchObject({ masked: true, calls: 2 });
   });
 
+  test.each([0, 1])(
+    "of one call sent twice at once, answer %i that is continued is the chain",
+    async (kept) => {
+      const engine = new ScriptedEngine(["hello<|im_end|>", "one<|im_end|>", "two<|im_end|>"]);
+      const { call, finish } = await openRollout(engine);
+      const messages: object[] = [{ role: "user", content: "hi" }];
+      const send = async () => {
+        const response = await call(userRequest("", { messages }));
+        return ((await response.json()) as { content: object[] }).content;
+      };
+      messages.push(
+        { role: "assistant", content: await send() },
+        { role: "user", content: "more" },
+      );
+      const twice = await Promise.all([send(), send()]);
+      messages.push({ role: "assistant", content: twice[kept] }, { role: "user", content: "end" });
+      await send();
+      expect(await finish()).toMatchObject({ masked: false, calls: 4 });
+    },
+  );
+
   test("a client that never reads holds up neither seal nor others", async () => {
     const long = `${"word ".repeat(40_000)}<|im_end|>`;
     const { url, raw, call, server } = await openRollout(new ScriptedEngine([long, long, long]));

@@ -7,8 +7,6 @@ import { descendantsOf } from "../support/processes.js";
 import { ChaosRun } from "../support/run-chaos.js";
 import { claudeRun, functionRun } from "../support/run-files.js";
 
-const dyingActor = new URL("../fixtures/dying-actor.mjs", import.meta.url).href;
-
 let folder: string;
 beforeEach(() => {
   folder = fs.mkdtempSync(path.join(os.tmpdir(), "corral-stops-"));
@@ -33,11 +31,7 @@ describe.runIf(process.platform === "linux")("a run whose actor dies", () => {
     async (name) => {
       const run = startedRun();
       const trigger = path.join(folder, "die");
-      const started = run.start({
-        NODE_OPTIONS: `--import ${dyingActor}`,
-        CORRAL_TEST_DIES: name,
-        CORRAL_TEST_DIES_WITH: trigger,
-      });
+      const started = run.startWith(name, { CORRAL_TEST_DIES_WITH: trigger });
       await started.seen("[2/8]");
       const below = descendantsOf(started.child.pid!);
       fs.writeFileSync(trigger, "");

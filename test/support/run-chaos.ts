@@ -11,6 +11,7 @@ import { TokenCaptureStore } from "../../dist/capture/index.js";
 import { type CorralProcess, runCorral, startCorral } from "./corral-cli.js";
 import { descendantsOf, isAlive, processesOf } from "./processes.js";
 
+const dyingActor = new URL("../fixtures/dying-actor.mjs", import.meta.url).href;
 /** The time our promise leaves a harness after the death of its parent, ms. */
 const HARNESS_END_MS = 5000;
 
@@ -28,10 +29,14 @@ export interface ChaosFiles {
 
 export type JournalState = "started" | "finished" | "handed_off" | "accepted";
 
-/** When to kill: so long after the start, or when so many records of a state were journaled since. */
+/**
+ * When to kill: so long after the start, when so many records of a state were journaled since, or in an actor's thread
+ * at its n-th step towards something durable (see the fixture).
+ */
 export type Moment =
   | { readonly afterMs: number }
-  | { readonly state: JournalState; readonly count: number };
+  | { readonly state: JournalState; readonly count: number }
+  | { readonly actor: string; readonly step: number };
 
 type Row = Record<string, unknown> & {
   _ng_rollout_id: string;
@@ -53,6 +58,12 @@ export class ChaosRun {
     return startCorral(this.#args, { env: { ...this.#files.env, TMPDIR: tempRoot, ...env } });
   }
 
+  /** A run that does something to itself in the thread of one of its actors. */
+  startWith(actor: string, env: NodeJS.ProcessEnv): CorralProcess {
+    const options = { NODE_OPTIONS: `--import ${dyingActor}`, CORRAL_TEST_ACTOR: actor };
+    return this.start({ ...options, ...env });
+  }
+
   /** Runs to the end, with a row for every slot: 0, or 1 when a rollout failed. */
   async finish(): Promise<{ code: number | null; durationMs: number }> {
     const startedAt = performance.now();
@@ -66,19 +77,29 @@ export class ChaosRun {
    * says then; undefined when the run had ended before.
    */
   async kill(moment: Moment): Promise<string | undefined> {
-    const recordsBefore = this.#records(moment);
-    const run = this.start();
+    const before = this.#records(moment);
+    const run =
+      "step" in moment
+        ? this.startWith(moment.actor, { CORRAL_TEST_KILL_STEP: String(moment.step) })
+        : this.start();
+    const below = await this.#killWhen(moment, before, run);
+    const { signal } = await run.result;
+    if (signal === null) return undefined;
+    await this.expectNothingLeft(below);
+    return this.#journal().at(-1) ?? "no journal";
+  }
+
+  /** The processes that the run had when it was killed, where it was killed from here. */
+  async #killWhen(moment: Moment, before: number, run: CorralProcess): Promise<number[]> {
+    if ("step" in moment) return [];
     const due =
       "afterMs" in moment
         ? delay(moment.afterMs)
-        : this.journaled(moment.state, recordsBefore + moment.count, run).catch(() => undefined);
+        : this.journaled(moment.state, before + moment.count, run).catch(() => undefined);
     await Promise.race([due, run.result]);
     const below = descendantsOf(run.child.pid as number);
-    // False: it has ended.
-    if (!run.child.kill("SIGKILL")) return undefined;
-    await run.result;
-    await this.expectNothingLeft(below);
-    return this.#journal().at(-1) ?? "no journal";
+    run.child.kill("SIGKILL");
+    return below;
   }
 
   /** Resolves when the journal holds so many records of the state; rejects when the run ends before. */

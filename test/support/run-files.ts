@@ -10,6 +10,7 @@ const fixtures = path.join(repository, "test/fixtures");
 interface FunctionRun {
   readonly tasks: number;
   readonly concurrency: number;
+  readonly numWorkers?: number;
   /** Time that every rollout waits after its first call. */
   readonly pauseMs?: number;
 }
@@ -17,7 +18,7 @@ interface FunctionRun {
 /** Three calls a rollout, by a function. */
 export function functionRun(
   folder: string,
-  { tasks, concurrency, pauseMs }: FunctionRun,
+  { tasks, concurrency, numWorkers = 2, pauseMs }: FunctionRun,
 ): ChaosFiles {
   const lines = Array.from({ length: tasks }, (_, index) => ({
     _ng_task_index: index,
@@ -26,7 +27,8 @@ export function functionRun(
     ...(pauseMs === undefined ? {} : { files: { "pause.txt": String(pauseMs) } }),
   }));
   const module = `${path.join(fixtures, "orchestrator/harness.mjs")}#acknowledging`;
-  return writeFiles(folder, { kind: "function", module, concurrency }, { seed: 0 }, lines);
+  const model = { engine: { kind: "embedded", seed: 0 }, num_workers: numWorkers };
+  return writeFiles(folder, { kind: "function", module, concurrency }, model, lines);
 }
 
 /** The first tasks of the example, with its policy, through the real CLI. */
@@ -47,13 +49,14 @@ export function claudeRun(folder: string, tasks: number): ChaosFiles {
   const real = fs.realpathSync(path.join(repository, "node_modules/.bin/claude"));
   fs.symlinkSync(real, path.join(folder, "claude-real"));
   const agent = { kind: "claude_code", binary, concurrency: 4, max_turns: 6 };
-  return writeFiles(folder, agent, { checkpoint: path.join(example, "policy.checkpoint") }, lines);
+  const engine = { kind: "embedded", checkpoint: path.join(example, "policy.checkpoint") };
+  return writeFiles(folder, agent, { engine, num_workers: 2 }, lines);
 }
 
 function writeFiles(
   folder: string,
   agent: object,
-  engine: object,
+  model: object,
   tasks: readonly object[],
 ): ChaosFiles {
   const inFolder = (name: string) => path.join(folder, name);
@@ -61,8 +64,7 @@ function writeFiles(
     token_id_capture: { enabled: true, dir: inFolder("captures") },
     responses_api_models: {
       policy: {
-        engine: { kind: "embedded", ...engine },
-        num_workers: 2,
+        ...model,
         sampling_overrides: { temperature: 1, top_p: 1, top_k: 0, max_tokens: 64 },
       },
     },

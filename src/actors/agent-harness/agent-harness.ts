@@ -9,8 +9,11 @@
 import type { HarnessOutcome, HarnessRequest, RolloutFailure } from "../rollout.js";
 import type { HarnessContext } from "./context.js";
 import type { Harness, HarnessRun } from "./harness.js";
-import { ClaudeCodeHarness } from "./kinds/claude-code.js";
+import { startClaudeCode } from "./kinds/claude-code.js";
+import { startCodex } from "./kinds/codex.js";
+import { startCommand } from "./kinds/command.js";
 import { FunctionHarness } from "./kinds/function.js";
+import { startPi } from "./kinds/pi.js";
 import { type ResolvedAgentHarnessOptions, tempRootOf } from "./options.js";
 import { taskPrompt } from "./prompt.js";
 import { checkTaskFiles } from "./task-files.js";
@@ -41,7 +44,7 @@ export class AgentHarness {
     this.#ctx = ctx;
   }
 
-  /** @throws HARNESS_NOT_FOUND, HARNESS_MODULE_INVALID or WATCHDOG_FAILED when it cannot run harnesses here. */
+  /** @throws HARNESS_NOT_FOUND, HARNESS_MODULE_INVALID, ISOLATION_FAILED or WATCHDOG_FAILED when it cannot run harnesses here. */
   static async start(
     options: ResolvedAgentHarnessOptions,
     ctx: HarnessContext,
@@ -49,10 +52,7 @@ export class AgentHarness {
     const watchdog = await Watchdog.start(ctx.logger);
     try {
       const directories = await WorkingDirectories.open(tempRootOf(options), watchdog);
-      const harness =
-        options.kind === "function"
-          ? await FunctionHarness.start(options)
-          : await ClaudeCodeHarness.start(options, directories, ctx.logger);
+      const harness = await startHarness(options, directories, ctx.logger);
       const { verifierTimeoutMs } = options;
       return new AgentHarness({ harness, directories, watchdog, verifierTimeoutMs }, ctx);
     } catch (error) {
@@ -135,6 +135,25 @@ export class AgentHarness {
         "a rollout's directory was not removed",
       );
     }
+  }
+}
+
+function startHarness(
+  options: ResolvedAgentHarnessOptions,
+  directories: WorkingDirectories,
+  logger: HarnessContext["logger"],
+): Promise<Harness> {
+  switch (options.kind) {
+    case "claude_code":
+      return startClaudeCode(options, directories, logger);
+    case "codex":
+      return startCodex(options, directories, logger);
+    case "pi":
+      return startPi(options, directories, logger);
+    case "command":
+      return startCommand(options, directories, logger);
+    case "function":
+      return FunctionHarness.start(options);
   }
 }
 

@@ -8,6 +8,7 @@
  */
 import { z } from "zod";
 import type { RolloutFailure } from "../rollout.js";
+import type { CliReader, CliResult } from "./cli-harness.js";
 
 const AssistantLine = z.looseObject({
   type: z.literal("assistant"),
@@ -26,14 +27,10 @@ const ResultLine = z.looseObject({
 });
 type ResultLine = z.infer<typeof ResultLine>;
 
-export interface ClaudeResult {
-  readonly finalText: string | null;
-  readonly finalMessageId: string | null;
-  readonly failure: RolloutFailure | null;
-}
-
 /** Feed every line of standard output, then ask for the result. */
-export class ClaudeResultReader {
+export class ClaudeResultReader implements CliReader {
+  /** The CLI keeps its own limit. */
+  readonly turns = 0;
   #messageId: string | null = null;
   #result: ResultLine | null = null;
 
@@ -57,7 +54,7 @@ export class ClaudeResultReader {
     if ((parent ?? null) === null && message.model !== "<synthetic>") this.#messageId = message.id; // K2
   }
 
-  result(exitCode: number | null): ClaudeResult {
+  result(exitCode: number | null): CliResult {
     const finalMessageId = this.#messageId;
     const line = this.#result;
     if (line === null) return { finalText: null, finalMessageId, failure: noResult(exitCode) };

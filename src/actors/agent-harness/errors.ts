@@ -1,6 +1,8 @@
 export type AgentHarnessErrorCode =
   /** The harness program is not installed, or does not start. */
   | "HARNESS_NOT_FOUND"
+  /** The isolation that was asked for is not to be had here. */
+  | "ISOLATION_FAILED"
   /** A function harness's module or export cannot be used. */
   | "HARNESS_MODULE_INVALID"
   /** An option is missing, unknown or out of range. */

@@ -11,19 +11,9 @@ const Common = {
   verifierTimeoutMs: z.number().int().min(1).default(60_000),
 };
 
-const ClaudeCodeOptions = z.strictObject({
-  kind: z.literal("claude_code"),
+/** What every command line has. */
+const Cli = {
   ...Common,
-  /** The program. @default the installed @anthropic-ai/claude-code, else `claude` on PATH */
-  binary: z.string().min(1).optional(),
-  /** `max_tokens` of a call, tokens. @default 1000 */
-  maxOutputTokens: z.number().int().min(1).default(1000),
-  /** Context size the CLI assumes for the policy, tokens. @default 100_000 */
-  maxContextTokens: z.number().int().min(1).default(100_000),
-  /** Tools that the CLI offers. @default Bash, Read, Write, Edit */
-  tools: z.array(z.string().min(1)).min(1).default(["Bash", "Read", "Write", "Edit"]),
-  /** Repeats of a failed model call. @default 2 */
-  maxRetries: z.number().int().min(0).default(2),
   /** Bytes of standard output after which a harness is ended. @default 32 MiB */
   maxOutputBytes: z
     .number()
@@ -32,6 +22,51 @@ const ClaudeCodeOptions = z.strictObject({
     .default(32 * 1024 * 1024),
   /** Time between SIGTERM and SIGKILL, ms. @default 2000 */
   killGraceMs: z.number().int().min(0).default(2000),
+  /** `bwrap` hides the file system and our processes from the harness. @default "none" */
+  isolation: z.enum(["none", "bwrap"]).default("none"),
+  /** Absolute paths that an isolated harness may read beside the system and its own program. */
+  readable: z.array(z.string().startsWith("/")).default([]),
+};
+
+/** What every command line of an npm package has. */
+const PackagedCli = {
+  ...Cli,
+  /** The program. @default the installed package, else its command on PATH */
+  binary: z.string().min(1).optional(),
+  /** Most tokens of one answer. @default 1000 */
+  maxOutputTokens: z.number().int().min(1).default(1000),
+  /** Context size the CLI assumes for the policy, tokens. @default 100_000 */
+  maxContextTokens: z.number().int().min(1).default(100_000),
+  /** Repeats of a failed model call. @default 2 */
+  maxRetries: z.number().int().min(0).default(2),
+};
+
+const ClaudeCodeOptions = z.strictObject({
+  kind: z.literal("claude_code"),
+  ...PackagedCli,
+  /** Tools that the CLI offers. @default Bash, Read, Write, Edit */
+  tools: z.array(z.string().min(1)).min(1).default(["Bash", "Read", "Write", "Edit"]),
+});
+
+const CodexOptions = z.strictObject({ kind: z.literal("codex"), ...PackagedCli });
+
+const PiOptions = z.strictObject({
+  kind: z.literal("pi"),
+  ...PackagedCli,
+  /** Tools that the CLI offers. @default read, bash, edit, write */
+  tools: z.array(z.string().min(1)).min(1).default(["read", "bash", "edit", "write"]),
+});
+
+const CommandOptions = z.strictObject({
+  kind: z.literal("command"),
+  ...Cli,
+  /**
+   * Program and arguments. `{base_url}`, `{api_key}`, `{model}`, `{prompt}` and `{workdir}` are replaced; `{base_url}`
+   * has neither a trailing slash nor `/v1`.
+   */
+  command: z.tuple([z.string().min(1)], z.string()),
+  /** Environment beside PATH, HOME, TMPDIR and TERM; the same placeholders. */
+  env: z.record(z.string().min(1), z.string()).default({}),
 });
 
 const FunctionOptions = z.strictObject({
@@ -42,9 +77,18 @@ const FunctionOptions = z.strictObject({
   exportName: z.string().min(1),
 });
 
-const Options = z.discriminatedUnion("kind", [ClaudeCodeOptions, FunctionOptions]);
+const Options = z.discriminatedUnion("kind", [
+  ClaudeCodeOptions,
+  CodexOptions,
+  PiOptions,
+  CommandOptions,
+  FunctionOptions,
+]);
 
 export type ClaudeCodeOptions = z.infer<typeof ClaudeCodeOptions>;
+export type CodexOptions = z.infer<typeof CodexOptions>;
+export type PiOptions = z.infer<typeof PiOptions>;
+export type CommandOptions = z.infer<typeof CommandOptions>;
 export type FunctionOptions = z.infer<typeof FunctionOptions>;
 /** Options as they are given; every default may be left out. */
 export type AgentHarnessOptions = z.input<typeof Options>;

@@ -1,6 +1,11 @@
 import path from "node:path";
 import { AgentHarnessError } from "./errors.js";
 
+/** Source: NAME_MAX of Linux and macOS file systems. */
+const NAME_MAX_BYTES = 255;
+/** PATH_MAX of macOS is 1024; the working directory takes a part of it. */
+const PATH_MAX_BYTES = 900;
+
 /**
  * Checks the keys of a task's `files` before anything runs.
  * @throws TASK_INVALID naming the key, when it is not a relative, normalised path inside the working directory, or
@@ -32,6 +37,9 @@ function refusal(key: string): string | null {
   if (key.split("/").includes("..")) return "leaves the working directory";
   if (key === "." || key.endsWith("/") || path.posix.normalize(key) !== key)
     return "is not normalised";
+  if (key.split("/").some((name) => Buffer.byteLength(name) > NAME_MAX_BYTES))
+    return `has a name longer than ${NAME_MAX_BYTES} bytes`;
+  if (Buffer.byteLength(key) > PATH_MAX_BYTES) return `is longer than ${PATH_MAX_BYTES} bytes`;
   return null;
 }
 

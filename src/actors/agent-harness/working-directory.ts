@@ -66,6 +66,16 @@ export class WorkingDirectories {
   }
 }
 
+/** Writes files into a home that no process of the rollout has seen yet. */
+export async function writeHomeFiles(
+  { home }: WorkingDirectory,
+  files: Readonly<Record<string, string>>,
+  owner: ProcessOwner | null,
+): Promise<void> {
+  for (const [name, text] of Object.entries(files)) await writeBelow(home, name, text);
+  if (owner !== null) await giveAway(home, owner);
+}
+
 async function writeBelow(directory: string, name: string, text: string): Promise<void> {
   const target = path.join(directory, name);
   await fs.mkdir(path.dirname(target), { recursive: true });

@@ -4,6 +4,8 @@
  * X1. `stream: true` is always answered with server-sent events: JSON makes Claude Code send every turn twice.
  * X2. A started stream is never cut for a reason of capture; only a failed engine, or seal, ends it with an error event.
  * X3. Before `keepAliveAfterMs` nothing is written, so an error has its status.
+ * X4. A client that stopped reading is gone: its connection is closed, which cancels a call that still runs and frees
+ *     what was written for it.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Clock } from "./clock.js";
@@ -12,6 +14,9 @@ import { startKeepAlive } from "./keep-alive.js";
 import type { ReplyHead, ServedReply } from "./model-request.js";
 import { asRequestError } from "./request-error.js";
 import { SSE_HEADERS } from "./sse.js";
+
+/** How long a client may take to read a finished stream, ms. */
+const READ_TIMEOUT_MS = 60_000;
 
 /** Runs the call; `onHead` tells what the stream's first event needs. */
 export type RunCall = (onHead: (head: ReplyHead) => void) => Promise<ServedReply>;
@@ -47,7 +52,7 @@ export async function sendStream(
   timing: StreamTiming,
   run: RunCall,
 ): Promise<void> {
-  const stream = new ReplyStream(call.openStream(), reply);
+  const stream = new ReplyStream(call.openStream(), reply, timing.clock);
   const keepAlive = startKeepAlive(
     timing.clock,
     timing.keepAliveAfterMs,
@@ -68,13 +73,15 @@ export async function sendStream(
 class ReplyStream {
   readonly #writer: StreamWriter;
   readonly #reply: FastifyReply;
+  readonly #clock: Clock;
   #head: ReplyHead | undefined;
   #started = false;
   #headSent = false;
 
-  constructor(writer: StreamWriter, reply: FastifyReply) {
+  constructor(writer: StreamWriter, reply: FastifyReply, clock: Clock) {
     this.#writer = writer;
     this.#reply = reply;
+    this.#clock = clock;
   }
 
   get isStarted(): boolean {
@@ -96,17 +103,27 @@ class ReplyStream {
   }
 
   ping(): void {
-    this.#write(this.#writer.keepAlive());
+    // What was written at the last ping, or before, is still here.
+    if (this.#reply.raw.writableNeedDrain)
+      this.#reply.raw.destroy(); // X4
+    else this.#write(this.#writer.keepAlive());
   }
 
   finish(served: ServedReply): void {
     this.#head = served;
     if (!this.#started) this.start();
-    this.#reply.raw.end(this.#headOnce() + this.#writer.body(served));
+    this.#end(this.#headOnce() + this.#writer.body(served));
   }
 
   fail(error: unknown): void {
-    this.#reply.raw.end(this.#writer.error(asRequestError(error)));
+    this.#end(this.#writer.error(asRequestError(error)));
+  }
+
+  #end(text: string): void {
+    const { raw } = this.#reply;
+    const cancel = this.#clock.after(READ_TIMEOUT_MS, () => raw.destroy()); // X4
+    raw.once("close", cancel);
+    raw.end(text);
   }
 
   #headOnce(): string {

@@ -54,7 +54,7 @@ export function captureDecisions(
     rebuild: block.rebuild_response && target.kind !== "off",
     selected,
     warnings: [...blockWarnings(block, target, selected), ...unpinnedWarnings(config, selected)],
-    errors: blockErrors(block, hasInstalledSource),
+    errors: [...blockErrors(block, hasInstalledSource), ...withoutTokenIds(config, selected)],
   };
 }
 
@@ -84,7 +84,7 @@ function captureOff(config: CorralConfig, flagged: readonly string[]): CaptureDe
       asked.length > 0
         ? [`${asked.join(", ")} is set, but token_id_capture.enabled is false: nothing is captured`]
         : [],
-    errors: unavailable(config.token_id_capture),
+    errors: [],
   };
 }
 
@@ -172,17 +172,18 @@ function blockErrors(block: Block, hasInstalledSource: boolean): ConfigError[] {
       "source",
       'is missing beside sink; allowed: "module:Export", installTokenSource, or rebuild_response: false',
     );
-  return [...errors, ...unavailable(block)];
+  return errors;
 }
 
-/** A setting without its mechanism is refused by name, never ignored. */
-function unavailable(block: Block): ConfigError[] {
-  if (block.keep_masked_mb === undefined) return [];
-  return [
-    new ConfigError(
-      "NOT_AVAILABLE",
-      "token_id_capture.keep_masked_mb",
-      "is not available in this version; remove it (masked evidence is kept)",
-    ),
-  ];
+/** Captured agents of a model whose engine tells no token ids. */
+function withoutTokenIds(
+  { responses_api_agents: agents, responses_api_models: models }: CorralConfig,
+  selected: Readonly<Record<string, boolean>>,
+): ConfigError[] {
+  return Object.entries(agents).flatMap(([name, { model }]) => {
+    if (selected[name] !== true || models[model]?.engine.kind !== "openai_compatible") return [];
+    const field = `responses_api_models.${model}.engine.kind`;
+    const problem = `openai_compatible tells no token ids, so the agent ${name} cannot be captured; allowed: an engine that does, or no token_id_capture on that agent`;
+    return [new ConfigError("SETTINGS_CONFLICT", field, problem)];
+  });
 }

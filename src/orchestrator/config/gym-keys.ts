@@ -40,10 +40,15 @@ export function corralSpelling(
   key: string,
   value: unknown,
 ): string | undefined {
-  if (path.length === 0) return nestedServer(key, value) ?? TOP_LEVEL[key];
-  if (path.length === 2 && path[0] === "responses_api_models") return MODEL[key];
-  if (path.length === 2 && path[0] === "responses_api_agents") return AGENT[key];
+  if (path.length === 0) return nestedServer(key, value) ?? spelling(TOP_LEVEL, key);
+  if (path.length === 2 && path[0] === "responses_api_models") return spelling(MODEL, key);
+  if (path.length === 2 && path[0] === "responses_api_agents") return spelling(AGENT, key);
   return undefined;
+}
+
+/** A key such as `constructor` is no entry of the table. */
+function spelling(table: Readonly<Record<string, string>>, key: string): string | undefined {
+  return Object.hasOwn(table, key) ? table[key] : undefined;
 }
 
 /** Gym nests a server under the name of its instance: `policy_model: { responses_api_models: { vllm_model: … } }`. */

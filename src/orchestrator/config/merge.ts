@@ -46,10 +46,22 @@ export function readConfigFile(file: string): ConfigSource {
     const [firstLine] = syntaxError.message.split("\n");
     throw new ConfigError("CONFIG_SYNTAX", "--config", `${file} is not YAML: ${firstLine}`);
   }
-  const value: unknown = document.toJS() ?? {};
+  const value = resolvedValue(document, file);
   if (!isMapping(value))
     throw new ConfigError("CONFIG_SYNTAX", "--config", `${file} must hold a mapping of keys`);
   return { name: file, folder: path.dirname(path.resolve(file)), value };
+}
+
+/** Resolves aliases, which the library refuses to do without end. */
+function resolvedValue(document: ReturnType<typeof parseDocument>, file: string): unknown {
+  try {
+    return document.toJS() ?? {};
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new ConfigError("CONFIG_SYNTAX", "--config", `${file} cannot be read: ${reason}`, {
+      cause,
+    });
+  }
 }
 
 /** The block under `env.nemo_gym`, for a config that was written for NeMo RL. */

@@ -1,5 +1,6 @@
 /** The config as it is after merging and resolving. Unknown keys are refused; units stand in the names. */
 import { z } from "zod";
+import { HTTP_ENGINES } from "../../actors/index.js";
 
 const kwargs = z.record(z.string(), z.unknown()).default({});
 
@@ -43,6 +44,8 @@ const SamplingOverrides = z.strictObject({
   top_p: z.number().gt(0).max(1).optional(),
   /** 0 means no limit. */
   top_k: z.number().int().min(0).optional(),
+  /** 0 means no limit. */
+  min_p: z.number().min(0).lt(1).optional(),
   max_tokens: count.optional(),
 });
 
@@ -54,6 +57,7 @@ const Engine = z.discriminatedUnion("kind", [
     /** Path of a saved policy. Default: the untrained one. */
     checkpoint: z.string().min(1).optional(),
   }),
+  ...HTTP_ENGINES,
 ]);
 
 const Model = z.strictObject({
@@ -75,12 +79,31 @@ const agentFields = {
   timeout_s: z.number().gt(0).max(86_400).default(300),
 };
 
+const cliFields = {
+  ...agentFields,
+  /** `bwrap` shows the harness nothing of this machine but the system, its program and its own directory. */
+  isolation: z.enum(["none", "bwrap"]).default("none"),
+};
+
+const packagedCliFields = {
+  ...cliFields,
+  /** Path or name of the executable. Default: the installed package. */
+  binary: z.string().min(1).optional(),
+};
+
 const Agent = z.discriminatedUnion("kind", [
+  z.strictObject({ kind: z.literal("claude_code"), ...packagedCliFields }),
+  z.strictObject({ kind: z.literal("codex"), ...packagedCliFields }),
+  z.strictObject({ kind: z.literal("pi"), ...packagedCliFields }),
   z.strictObject({
-    kind: z.literal("claude_code"),
-    ...agentFields,
-    /** Path or name of the `claude` executable. Default: the installed package. */
-    binary: z.string().min(1).optional(),
+    kind: z.literal("command"),
+    ...cliFields,
+    /** Program and arguments; `{base_url}`, `{api_key}`, `{model}`, `{prompt}` and `{workdir}` are replaced. */
+    command: z.array(z.string().min(1)).min(1),
+    /** Environment beside PATH, HOME, TMPDIR and TERM; the same placeholders. */
+    env: z.record(z.string(), z.string()).default({}),
+    /** Absolute paths that an isolated command may read beside the system and its own program. */
+    readable: z.array(z.string().startsWith("/")).default([]),
   }),
   z.strictObject({
     kind: z.literal("function"),

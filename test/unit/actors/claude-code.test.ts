@@ -32,11 +32,7 @@ afterEach(() => {
 describe("the Claude Code profile", () => {
   test("C1 the environment is this and nothing else", () => {
     expect(claudeEnvironment(options, launch, { uid: 65534, gid: 65534 })).toEqual({
-      PATH: process.env["PATH"],
-      HOME: "/tmp/c/h",
-      TMPDIR: "/tmp/c/t",
       CLAUDE_CODE_TMPDIR: "/tmp/c/t",
-      TERM: "dumb",
       ANTHROPIC_BASE_URL: "http://127.0.0.1:1/ng-rollout/r",
       ANTHROPIC_API_KEY: "key",
       ANTHROPIC_MODEL: "policy",
@@ -66,7 +62,7 @@ describe("the Claude Code profile", () => {
   });
 
   test.each([
-    [{ kind: "codex" }, /kind/],
+    [{ kind: "gemini" }, /kind/],
     [{ kind: "claude_code", maxOutputTokens: 0 }, /maxOutputTokens/],
     [{ kind: "claude_code", colour: 1 }, /colour/],
     [{ kind: "function", module: "./x.js", exportName: "a" }, /module: must be a file: URL/],

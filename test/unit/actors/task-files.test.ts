@@ -20,6 +20,9 @@ describe("checkTaskFiles", () => {
     "C:x",
     "a\\b",
     "a\0b",
+    "n".repeat(256),
+    "ü".repeat(128),
+    `${"d/".repeat(450)}x`,
   ])("refuses %j and names it", (key) => {
     expect(() => checkTaskFiles({ [key]: "x" })).toThrow(
       expect.objectContaining({

@@ -124,7 +124,13 @@ describe("error codec", () => {
   });
 
   it("E3 gives the runtime's own errors their class back", () => {
-    const report = { cause: "oom", exitCode: 1, lastLogs: ["x"], uptimeMs: 5 } as const;
+    const report = {
+      cause: "oom",
+      exitCode: 1,
+      lastLogs: ["x"],
+      uptimeMs: 5,
+      restarts: 0,
+    } as const;
     const error = cross(new ActorDiedError({ id: "a-1", name: "a" }, report, true, "run"));
     expect(error).toBeInstanceOf(ActorDiedError);
     expect(isActorError(error, "ACTOR_DIED")).toBe(true);

@@ -1,14 +1,20 @@
 import { describe, expect, it } from "vitest";
 import { defineActor, isActorDefinition } from "../../../src/runtime/define-actor.js";
-import { Dispatcher } from "../../../src/runtime/dispatch.js";
 import {
   createLastMethod,
   readLastMethod,
   writeLastMethod,
 } from "../../../src/runtime/last-method.js";
 import { LineSplitter, LogTail } from "../../../src/runtime/logger.js";
-import { resolveSpawnOptions, resolveTaskThreads } from "../../../src/runtime/options.js";
+import {
+  resolveCallOptions,
+  resolveGroupOptions,
+  resolveRuntimeOptions,
+  resolveSpawnOptions,
+  type SpawnOptions,
+} from "../../../src/runtime/options.js";
 import { stageBudgetMs } from "../../../src/runtime/shutdown.js";
+import { Held, Rig, type RigThread, turns } from "../../support/runtime-rig.js";
 
 describe("defineActor", () => {
   it("refuses what a thread could not find again", () => {
@@ -19,21 +25,57 @@ describe("defineActor", () => {
       true,
     );
     expect(isActorDefinition({ module: import.meta.url, name: "x", create })).toBe(false);
+    const of = (spec: object) => () =>
+      defineActor({ module: import.meta.url, name: "x", create, ...spec });
+    expect(of({ groups: { io: 0 } })).toThrow(/groups\.io is 0; allowed is an integer from 1/);
+    expect(of({ groups: { io: 1 }, methods: { run: { group: "cpu" } } })).toThrow(
+      /methods\.run\.group is "cpu"; allowed: io/,
+    );
   });
 });
 
 describe("options", () => {
   it("have Ray's defaults", () => {
-    expect(resolveSpawnOptions({})).toMatchObject({ maxConcurrency: 1, stopStage: 0 });
-    expect(resolveTaskThreads({ taskThreads: 3 })).toBe(3);
+    expect(resolveSpawnOptions({}, "ns")).toMatchObject({
+      maxConcurrency: 1,
+      maxPendingCalls: Number.POSITIVE_INFINITY,
+      namespace: "ns",
+      restart: { maxRestarts: 0 },
+      stopStage: 0,
+    });
+    expect(resolveRuntimeOptions({ taskThreads: 3 })).toEqual({
+      taskThreads: 3,
+      namespace: "default",
+    });
+    const group = resolveGroupOptions({ numWorkers: 2, name: "w", maxRestarts: -1 });
+    expect(group.member(1)).toEqual({ name: "w-1", maxRestarts: -1 });
   });
   it.each([
     [{ maxConcurrency: 1.5 }, /maxConcurrency is 1\.5; allowed is an integer from 1/],
     [{ stopStage: -1 }, /stopStage is -1; allowed is an integer from 0 to 100/],
     [{ name: "" }, /name is ""/],
     [{ maxHeapMiB: 1 }, /maxHeapMiB is 1/],
+    [{ namespace: "" }, /namespace is ""/],
+    [{ getIfExists: true }, /getIfExists is true; allowed is true, with name/],
+    [{ maxPendingCalls: 0 }, /maxPendingCalls is 0; allowed is an integer from 1/],
+    [{ onFull: "drop" }, /onFull is "drop"; allowed: "reject", "wait"/],
+    [{ maxRestarts: -2 }, /maxRestarts is -2; allowed is an integer from -1/],
+    [{ backoffMs: [10, 5] }, /backoffMs\[1\] is 5; allowed is an integer from 10/],
+    [{ backoffMs: 5 }, /backoffMs is 5; allowed is \[min, max\]/],
+    [{ restartWindowMs: 0 }, /restartWindowMs is 0/],
+    [{ maxTaskRetries: -1 }, /maxTaskRetries is -1/],
+    [{ hangTimeoutMs: 5 }, /hangTimeoutMs is 5; allowed is an integer from 100/],
   ])("name the bad value: %j", (options, message) => {
-    expect(() => resolveSpawnOptions(options)).toThrow(message);
+    expect(() => resolveSpawnOptions(options as SpawnOptions, "default")).toThrow(message);
+  });
+  it.each([
+    [{ timeoutMs: -1 }, /with: timeoutMs is -1/],
+    [{ killAfterMs: Number.NaN }, /with: killAfterMs is NaN/],
+    [{ window: 0 }, /with: window is 0; allowed is an integer from 1 to 65536/],
+    [{ signal: {} as AbortSignal }, /with: signal is .*; give an AbortSignal/],
+    [{ retries: 1 } as object, /with: unknown option retries; known are signal,/],
+  ])("name the bad value of a call: %j", (options, message) => {
+    expect(() => resolveCallOptions(options)).toThrow(message);
   });
 });
 
@@ -66,52 +108,35 @@ describe("logs", () => {
 });
 
 describe("Dispatcher", () => {
-  const start = {
-    corral: "actor",
-    actor: { id: "a-1", name: undefined, maxConcurrency: 1 },
-    module: "",
-    definition: "a",
-    options: { value: undefined },
-    lastMethod: createLastMethod(),
-  } as const;
-  const codec = {
-    pack: (value: unknown) => ({ value }),
-    unpack: (packed: { value: unknown }) => packed.value,
+  const connect = (actor: object) => {
+    const rig = new Rig({ maxConcurrency: 1 });
+    const caller = rig.caller();
+    const thread: RigThread = rig.thread(actor);
+    thread.connect(caller);
+    return { thread, connection: caller.connection };
   };
-  const call = (method: string) => ({ method, args: { value: [] } });
 
   it("A1 A3 A4 runs one at a time, notes the method, starts nothing after close", async () => {
-    const log: string[] = [];
-    let end = (): void => {};
-    const actor = {
-      first: () => {
-        log.push("first");
-        return new Promise<void>((resolve) => {
-          end = resolve;
-        });
-      },
-      second: () => void log.push("second"),
-      third: () => void log.push("third"),
-    };
-    const dispatcher = new Dispatcher(actor, start, codec);
-    const first = dispatcher.invoke(call("first"));
-    const second = dispatcher.invoke(call("second"));
-    expect([log, readLastMethod(start.lastMethod)]).toEqual([["first"], "first"]);
-    const closed = dispatcher.close();
-    void dispatcher.invoke(call("third"));
-    end();
-    await Promise.all([first, second, closed]);
-    expect(log).toEqual(["first", "second"]);
+    const held = new Held();
+    const { thread, connection } = connect({ first: held.run, second: held.run });
+    const first = connection.call("first", ["a"]);
+    await held.startedCount(1);
+    expect(readLastMethod(thread.start.lastMethod)).toBe("first");
+    const closed = thread.dispatcher.close();
+    void connection.call("second", ["b"]).catch(() => {});
+    held.end(0);
+    await Promise.all([first, closed]);
+    await turns();
+    expect(held.started).toEqual(["a"]);
+    thread.end();
   });
 
   it("A2 calls methods and function fields, nothing of Object", async () => {
-    const dispatcher = new Dispatcher({ field: () => 1, value: 2 }, start, codec);
-    expect(await dispatcher.invoke(call("field"))).toEqual({ kind: "value", value: { value: 1 } });
+    const { thread, connection } = connect({ field: () => 1, value: 2 });
+    expect(await connection.call("field", [])).toBe(1);
     for (const method of ["value", "toString", "constructor", "__proto__"])
-      expect(await dispatcher.invoke(call(method))).toMatchObject({
-        kind: "error",
-        error: { error: { name: "ActorError" } },
-      });
+      await expect(connection.call(method, [])).rejects.toMatchObject({ code: "METHOD_NOT_FOUND" });
+    thread.end();
   });
 });
 

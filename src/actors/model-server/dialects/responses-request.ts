@@ -135,12 +135,14 @@ function addItem(turns: ConversationTurns, item: Item, path: string): void {
         ],
       });
       return;
-    case "function_call_output":
-      turns.toolResult(
-        stringField(item, "call_id", path),
-        contentText(contentOf(item["output"], `${path}.output`), `${path}.output`),
-      );
+    case "function_call_output": {
+      const at = `${path}.output`;
+      const text = contentText(contentOf(item["output"], at), at);
+      // Codex tells of a goal so: a result that no call asked for.
+      if ((item["call_id"] ?? null) === null) turns.plain("user", text);
+      else turns.toolResult(stringField(item, "call_id", path), text);
       return;
+    }
     case "reasoning":
       turns.assistant({ reasoning: reasoningText(item, path) });
       return;

@@ -65,6 +65,14 @@ test("R3. arguments cut off mid-way are kept as text, not refused (https://githu
   });
 });
 
+test("a result that no call asked for is the user's: Codex tells of its goals so", () => {
+  const output = { type: "function_call_output", name: "goal", namespace: "agent", output: "g" };
+  expect(parse({ input: [user, output] }).conversation.messages[1]).toEqual({
+    role: "user",
+    text: "g",
+  });
+});
+
 test.each([{ previous_response_id: "resp_1" }, { conversation: "conv_1" }])(
   "R4. %j refers to what is not kept and is refused",
   (body) => {

@@ -1,0 +1,3 @@
+// For Piscina and tinypool.
+export const empty = () => undefined;
+export const echo = (value) => value;

@@ -1,0 +1,80 @@
+/** Real command lines on the embedded engine, one for each dialect: every token of every rollout is delivered. */
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { isTrainable, loadConfig, runRollouts, verifyRollouts } from "corral";
+import { saveCheckpoint, snapshotOf } from "corral/embedded-policy";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { FeatureVector } from "../../src/embedded-policy/features.js";
+import { untrainedSnapshot } from "../../src/embedded-policy/index.js";
+
+const verifiers = fileURLToPath(new URL("../fixtures/orchestrator/verifiers.mjs", import.meta.url));
+const ROLLOUTS = 8;
+
+let folder: string;
+beforeEach(() => {
+  folder = fs.mkdtempSync(path.join(os.tmpdir(), "corral-real-"));
+});
+afterEach(() => fs.rmSync(folder, { recursive: true }));
+
+/** A policy that never answers in its first turn, so that every rollout has two calls or more. */
+async function hastelessPolicy(): Promise<string> {
+  const weights = untrainedSnapshot().weights.slice();
+  const never = new FeatureVector();
+  never.add(1, "action turn", "ANSWER", 0);
+  const eager = new FeatureVector();
+  eager.add(1, "action", "ANSWER");
+  for (const index of never.indices) weights[index] = -1000;
+  for (const index of eager.indices) weights[index] = 1;
+  const file = path.join(folder, "policy.ckpt");
+  await saveCheckpoint(file, snapshotOf(weights, 1));
+  return file;
+}
+
+test.each(["claude_code", "codex", "pi"])(
+  "%s: rollouts of two calls and more are unmasked, one chain each, wholly delivered, and replay exactly",
+  async (kind) => {
+    const raw = {
+      token_id_capture: { enabled: true, dir: path.join(folder, "captures") },
+      responses_api_models: {
+        policy: {
+          engine: { kind: "embedded", seed: 0, checkpoint: await hastelessPolicy() },
+          sampling_overrides: { temperature: 1, top_p: 1, top_k: 0, max_tokens: 256 },
+        },
+      },
+      responses_api_agents: {
+        cli: { kind, model: "policy", token_id_capture: true, concurrency: 2, max_turns: 30 },
+      },
+      rollout: { seed: 0, group_size: ROLLOUTS },
+    };
+    const out = path.join(folder, "rollouts.jsonl");
+    const task = {
+      _ng_task_index: 0,
+      responses_create_params: { input: "Write the word heron into the file plan.txt." },
+      files: { "notes.txt": "blue\n" },
+      verifier: `${verifiers}#always`,
+    };
+    const summary = await runRollouts({ config: loadConfig(raw), tasks: [task], out });
+    const rows = fs
+      .readFileSync(out, "utf8")
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(rows.map((row) => row["error"]).filter(Boolean)).toEqual([]);
+    expect(summary).toMatchObject({
+      rollouts: ROLLOUTS,
+      completed: ROLLOUTS,
+      masked: 0,
+      deliveredFraction: 1,
+    });
+    expect(rows.filter(isTrainable)).toHaveLength(ROLLOUTS);
+    for (const { _ng_token_capture: metrics } of rows) {
+      expect(metrics).toMatchObject({ chains: 1, delivered_fraction: 1, mask_reasons: [] });
+      expect(metrics.n_calls).toBeGreaterThanOrEqual(2);
+    }
+    const report = await verifyRollouts(out, loadConfig(raw));
+    expect(report).toMatchObject({ rows: ROLLOUTS, maxReplayDifference: 0, faults: [] });
+    expect(report.replayedCalls).toBe(report.calls);
+  },
+);
