@@ -9,6 +9,8 @@ export type {
   TrainingStep,
 } from "./actors/index.js";
 export {
+  type ConformanceSubject,
+  type DeliveredRollout,
   deliverRollout,
   type FlatTrajectory,
   finalizeRolloutTokenCapture,
@@ -16,6 +18,7 @@ export {
   isTrainable,
   rebuildEntriesFile,
   retireRolloutTokenCapture,
+  runConformance,
   type TokenEntry,
   type TokenLineage,
   type TokenSink,

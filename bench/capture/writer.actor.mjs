@@ -1,7 +1,7 @@
 // A model-server worker as the store sees it: a sink of its own, and calls of several rollouts in flight.
 import { BatchedWriter, StoreSink } from "corral/capture";
 import { defineActor } from "corral/runtime";
-import { callsOf } from "./workload.mjs";
+import { callsOf, SHAPES } from "./workload.mjs";
 
 class Writer {
   constructor({ store, index }) {
@@ -10,7 +10,7 @@ class Writer {
     this.sink = new StoreSink(new BatchedWriter(store.call));
   }
 
-  /** Plays rollouts, `inFlight` at a time. Returns ms of each put, in the order of the calls of each rollout. */
+  /** Plays rollouts, `inFlight` at a time. Returns the ms of each put. */
   async play({ rollouts, inFlight, shape, prefix }) {
     let next = 0;
     const times = [];
@@ -18,16 +18,44 @@ class Writer {
       while (next < rollouts) {
         const rolloutId = `${prefix}-w${this.index}-${next++}`;
         await this.store.call.open(rolloutId);
-        for (const entry of callsOf(rolloutId, shape, next)) {
-          const before = performance.now();
-          await this.sink.put(entry);
-          times.push(performance.now() - before);
-        }
+        for (const entry of callsOf(rolloutId, shape, next)) times.push(await this.#timed(entry));
       }
     };
-    const start = performance.now();
     await Promise.all(Array.from({ length: inFlight }, lane));
-    return { times: Float64Array.from(times), ms: performance.now() - start };
+    return Float64Array.from(times);
+  }
+
+  /**
+   * Puts of one long rollout around each of the calls named, each beside call 10 of a fresh rollout with as many new
+   * tokens: minutes apart the disk would be another one. Returns [ms at that call, ms at call 10][] for each.
+   */
+  async compare({ prefix, at, pairs }) {
+    const found = [];
+    let fresh = 0;
+    await this.store.call.open(prefix);
+    let call = 0;
+    for (const entry of callsOf(prefix, SHAPES.endless, 1)) {
+      const near = at.findIndex((middle) => Math.abs(call - middle + pairs / 2) < pairs / 2);
+      const ms = await this.#timed(entry);
+      if (near >= 0)
+        found[near] = [...(found[near] ?? []), [ms, await this.#tenth(`${prefix}-${fresh++}`)]];
+      call += 1;
+    }
+    return found;
+  }
+
+  async #tenth(rolloutId) {
+    await this.store.call.open(rolloutId);
+    let ms = 0;
+    for (const entry of callsOf(rolloutId, { ...SHAPES.endless, calls: 10 }, 2))
+      ms = await this.#timed(entry);
+    return ms;
+  }
+
+  async #timed(entry) {
+    const before = performance.now();
+    await this.sink.put(entry);
+    return performance.now() - before;
   }
 }
 

@@ -10,7 +10,7 @@ export { checkTaskFiles } from "./agent-harness/task-files.js";
 export { readWorkFile } from "./agent-harness/verifier-files.js";
 export type { Verifier, VerifierInput } from "./agent-harness/verify.js";
 export {
-  type CaptureStore,
+  CaptureStore,
   type CaptureStoreOptions,
   captureStore,
 } from "./capture-store/capture-store.actor.js";
@@ -31,7 +31,9 @@ export { policyTrainer } from "./policy-trainer/policy-trainer.actor.js";
 export type { PolicyTrainer, TrainingStep } from "./policy-trainer/policy-trainer.js";
 export * from "./rollout.js";
 export type { SlotAttempt } from "./rollout-consumer/journal.js";
+export { Journal } from "./rollout-consumer/journal.js";
 export type { RolloutConsumerOptions, RolloutSealer } from "./rollout-consumer/options.js";
 export type { DeliveryReport } from "./rollout-consumer/report.js";
 export { rolloutConsumer } from "./rollout-consumer/rollout-consumer.actor.js";
-export type { Recovery, RolloutConsumer } from "./rollout-consumer/rollout-consumer.js";
+export { type Recovery, RolloutConsumer } from "./rollout-consumer/rollout-consumer.js";
+export { buildUserClass, type UserClassRole } from "./user-class.js";

@@ -100,22 +100,6 @@ export async function retireRolloutTokenCapture(
   }
 }
 
-/**
- * The three steps in one: rebuilds the result, hands it to `writeDurably`, and retires exactly what is durable by then.
- * @throws what `writeDurably` throws; then nothing is retired.
- */
-export async function deliverRollout(
-  result: RolloutResult,
-  source: Pick<TokenSource, "freeze" | "drop">,
-  writeDurably: (result: RolloutResult) => Promise<void>,
-  options: FinalizeOptions = {},
-): Promise<FinalizedCapture & { readonly retired: boolean }> {
-  const built = await finalizeRolloutTokenCapture(result, source, options);
-  await writeDurably(result);
-  const rolloutId = String(result._ng_rollout_id);
-  return { ...built, retired: await retireRolloutTokenCapture(rolloutId, source, built) };
-}
-
 function buildSnapshot(snapshot: TokenCaptureSnapshot, options: FinalizeOptions): TrajectoryBuild {
   const buildOptions = optionsOf(snapshot, options);
   let entries: TokenEntry[];

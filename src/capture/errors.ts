@@ -31,6 +31,8 @@ export type CaptureErrorCode =
   | "NETWORK_FILE_SYSTEM"
   /** No chain can be built from the entries. */
   | "NO_SAFE_CHAIN"
+  /** An adapter does not keep a contract; the message names the check. */
+  | "CONFORMANCE_FAILED"
   /** Another process holds the run directory. */
   | "RUN_LOCKED";
 

@@ -1,9 +1,14 @@
 export type { BuildOptions, DeliveryMode, SideTrajectory, TrajectoryBuild } from "./build.js";
 export { buildTrajectory } from "./builder.js";
+export {
+  type ConformanceOptions,
+  type ConformanceSubject,
+  runConformance,
+} from "./conformance.js";
 export * from "./contracts.js";
 export * from "./conversation.js";
+export { type DeliveredRollout, deliverRollout } from "./deliver-rollout.js";
 export {
-  deliverRollout,
   type FinalizedCapture,
   type FinalizeOptions,
   finalizeRolloutTokenCapture,
@@ -50,6 +55,7 @@ export {
   type TokenCaptureStoreOptions,
 } from "./store.js";
 export { BatchedWriter, type BatchWriter } from "./store-batch.js";
+export type { PrunedRollout, PruneFrozen } from "./store-operations.js";
 export * from "./store-protocol.js";
 export { StoreSink, type StoreSinkOptions } from "./store-sink.js";
 export type { Terminal } from "./terminal.js";

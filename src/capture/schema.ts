@@ -27,6 +27,7 @@ CREATE TABLE rollout(
   incomplete   INTEGER NOT NULL DEFAULT 0,
   version      INTEGER NOT NULL DEFAULT 0,
   snapshot_id  TEXT    NOT NULL DEFAULT '',
+  late_writes  INTEGER NOT NULL DEFAULT 0,   -- refused: they came after the drop, or from before the last reset
   updated_at   INTEGER NOT NULL,             -- Unix epoch, ms
   CHECK ((state = 0) = (snapshot_id = ''))
 ) STRICT;
@@ -103,7 +104,7 @@ export function openConnection(path: string, maxSizeBytes?: number): Connection 
     connection = new Database(path);
     refuseForeign(connection, path);
     setPragmas(connection, path);
-    if (maxSizeBytes !== undefined) limitSize(connection, maxSizeBytes);
+    if (maxSizeBytes !== undefined) setSizeLimit(connection, maxSizeBytes);
     migrate(connection, path);
     return connection;
   } catch (error) {
@@ -125,7 +126,8 @@ function setPragmas(connection: Connection, path: string): void {
   }
 }
 
-function limitSize(connection: Connection, maxSizeBytes: number): void {
+/** For this connection; what the file has grown to already stays. */
+export function setSizeLimit(connection: Connection, maxSizeBytes: number): void {
   const pageSize = Number(connection.pragma("page_size", { simple: true }));
   const pages = Math.max(1, Math.floor(maxSizeBytes / pageSize));
   connection.pragma(`max_page_count=${pages}`);

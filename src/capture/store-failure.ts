@@ -24,6 +24,12 @@ export function storeFailure(error: unknown, path: string): unknown {
   return new CaptureError("STORE_FAILED", message, { cause: error });
 }
 
+/** True for a failure that more room on the disk would mend. */
+export function isFull(error: unknown): boolean {
+  const code = sqliteCode(error instanceof CaptureError ? error.cause : error);
+  return code === "SQLITE_FULL" || code === "SQLITE_IOERR_WRITE";
+}
+
 /** Decided by `code`: the class of better-sqlite3 would have to be imported. */
 function sqliteCode(error: unknown): string | undefined {
   if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return;

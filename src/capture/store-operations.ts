@@ -20,6 +20,23 @@ import {
   writeStatements,
 } from "./store-statements.js";
 
+/** Which frozen rollouts may go. */
+export interface PruneFrozen {
+  /** Frozen or changed longer ago than this, ms. */
+  readonly olderThanMs: number;
+  /** The newest stay, as many as fit. Default: none stays. */
+  readonly keepBytes?: number;
+  /** These alone. Default: every frozen one. */
+  readonly only?: readonly string[];
+  readonly except?: readonly string[];
+}
+
+export interface PrunedRollout {
+  readonly rolloutId: string;
+  /** Of its records. */
+  readonly bytes: number;
+}
+
 type Put = Extract<StoreOperation, { kind: "put" }>;
 type End = Extract<StoreOperation, { kind: "end" }>;
 
@@ -89,6 +106,25 @@ export class StoreOperations {
     return open.map((rollout) => rollout.rollout_id);
   }
 
+  /** Retires frozen rollouts, oldest first, until what is left fits; those that it retired. */
+  pruneFrozen(request: PruneFrozen): PrunedRollout[] {
+    const { olderThanMs, keepBytes, only, except = [] } = request;
+    const before = this.#now() - olderThanMs;
+    const pruned: PrunedRollout[] = [];
+    let kept = 0;
+    for (const { rid, rolloutId, updatedAt, bytes } of this.#sql.frozen.all()) {
+      if (except.includes(rolloutId) || (only !== undefined && !only.includes(rolloutId))) continue;
+      kept += bytes;
+      const fits = keepBytes !== undefined && kept <= keepBytes;
+      if (updatedAt > before || fits) continue;
+      kept -= bytes;
+      this.#sql.discard.run({ rid, now: this.#now() });
+      this.#deleteRecords(rid);
+      pruned.push({ rolloutId, bytes });
+    }
+    return pruned;
+  }
+
   /** How many tombstones went. */
   sweepRetired(olderThanMs: number): number {
     return this.#sql.sweep.run(this.#now() - olderThanMs).changes;
@@ -96,7 +132,7 @@ export class StoreOperations {
 
   #begin(rolloutId: string, callId: string): StoreAnswer {
     const rollout = this.#find(rolloutId) ?? this.#createIncomplete(rolloutId);
-    const refused = refusal(rollout);
+    const refused = this.#refusal(rollout);
     if (refused !== undefined) return refused;
     this.#sql.begin.run({ rid: rollout.rid, callId });
     return { answer: "ok", epoch: rollout.epoch };
@@ -108,7 +144,7 @@ export class StoreOperations {
     const { rid } = rollout;
     const callId = row.modelCallId;
     if (rollout.state === ROLLOUT_STATE.frozen) this.#mark(rid, callId, "PUT_AFTER_FREEZE"); // O2
-    const refused = refusal(rollout, epoch);
+    const refused = this.#refusal(rollout, epoch);
     if (refused !== undefined) return refused;
 
     const recorded = this.#sql.digestOf.get(rid, callId);
@@ -139,7 +175,7 @@ export class StoreOperations {
   #end({ rolloutId, modelCallId, outcome, epoch }: End): StoreAnswer {
     const rollout = this.#findOrCreate(rolloutId, epoch);
     if (rollout === undefined) return { answer: "stale_epoch" };
-    const refused = refusal(rollout, epoch);
+    const refused = this.#refusal(rollout, epoch);
     if (refused !== undefined) return refused;
     const { rid } = rollout;
     if (this.#sql.digestOf.get(rid, modelCallId) === undefined) {
@@ -153,7 +189,10 @@ export class StoreOperations {
   /** Allowed after freeze: the version moves, so a drop of the older snapshot fails (O2). */
   #markLost(rolloutId: string, callId = ""): StoreAnswer {
     const rollout = this.#find(rolloutId) ?? this.#create(rolloutId);
-    if (rollout.state === ROLLOUT_STATE.retired) return { answer: "retired" };
+    if (rollout.state === ROLLOUT_STATE.retired) {
+      this.#sql.countLate.run(rollout.rid);
+      return { answer: "retired" };
+    }
     this.#mark(rollout.rid, callId, "LOST_CALL");
     return { answer: "ok", epoch: rollout.epoch };
   }
@@ -195,12 +234,16 @@ export class StoreOperations {
   #deleteRecords(rid: number): void {
     for (const statement of this.#sql.deleteRecords) statement.run(rid);
   }
-}
 
-/** Why a write of a call is refused: O3, O2, O4 in this order. */
-function refusal(rollout: RolloutRecord, epoch: CallEpoch = null): StoreAnswer | undefined {
-  if (rollout.state === ROLLOUT_STATE.retired) return { answer: "retired" };
-  if (rollout.state === ROLLOUT_STATE.frozen) return { answer: "frozen" };
-  if (epoch !== null && epoch !== rollout.epoch) return { answer: "stale_epoch" };
-  return undefined;
+  /** Why a write of a call is refused: O3, O2, O4 in this order. A write that comes too late is counted. */
+  #refusal(
+    { rid, state, epoch: current }: RolloutRecord,
+    epoch: CallEpoch = null,
+  ): StoreAnswer | undefined {
+    if (state === ROLLOUT_STATE.frozen) return { answer: "frozen" };
+    const isRetired = state === ROLLOUT_STATE.retired;
+    if (!isRetired && (epoch === null || epoch === current)) return undefined;
+    this.#sql.countLate.run(rid);
+    return { answer: isRetired ? "retired" : "stale_epoch" };
+  }
 }

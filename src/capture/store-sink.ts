@@ -3,8 +3,8 @@
  * its answers into errors. Built in each model-server worker.
  *
  * K1. A call keeps the epoch it began in, so what it writes after a reset is refused.
- * K2. Un-acknowledged is not un-stored: an operation whose answer was lost is sent again as it was, because the same
- *     id and payload is a no-op. Whether and when is for `resend` to say.
+ * K2. Nothing is repeated here. Un-acknowledged is not un-stored: whoever carries the operations to a writer that died
+ *     may send them again as they were, because the same id and payload is a no-op.
  * K3. Rows reach the writer in the order they were encoded: one may be stored upon the one before. Where the writer
  *     lacks that one, the record goes whole.
  * K4. Bytes on their way to the writer are bounded; a put beyond the bound waits.
@@ -33,18 +33,12 @@ const REFUSALS: Readonly<Record<Refusal, readonly [code: CaptureErrorCode, why: 
 export interface StoreSinkOptions {
   /** Bytes handed over and not yet answered; one put always passes. Default 64 MiB. */
   readonly maxQueuedBytes?: number;
-  /**
-   * Resolves true when an operation that rejected with this error may be sent again: the writer died and another one
-   * is there. `attempt` counts from 1. Default: never.
-   */
-  readonly resend?: (error: unknown, attempt: number) => Promise<boolean>;
 }
 
 const DEFAULT_MAX_QUEUED_BYTES = 64 * 1024 * 1024;
 
 export class StoreSink implements TokenSink {
   readonly #writer: RowWriter;
-  readonly #resend: (error: unknown, attempt: number) => Promise<boolean>;
   readonly #encoder = new RowEncoder();
   readonly #gate: ByteGate;
   /** By rollout id and call id; an entry goes when its call is settled. */
@@ -53,7 +47,6 @@ export class StoreSink implements TokenSink {
 
   constructor(writer: RowWriter, options: StoreSinkOptions = {}) {
     this.#writer = writer;
-    this.#resend = options.resend ?? (async () => false);
     this.#gate = new ByteGate(options.maxQueuedBytes ?? DEFAULT_MAX_QUEUED_BYTES);
   }
 
@@ -119,16 +112,9 @@ export class StoreSink implements TokenSink {
     return this.#epochs.get(callKey(rolloutId, modelCallId)) ?? null;
   }
 
-  /** K2 */
   async #send(operation: StoreOperation): Promise<StoreAnswer> {
-    for (let attempt = 1; ; attempt += 1) {
-      this.#refuseClosed();
-      try {
-        return await this.#writer.write(operation);
-      } catch (error) {
-        if (!(await this.#resend(error, attempt))) throw error;
-      }
-    }
+    this.#refuseClosed();
+    return this.#writer.write(operation);
   }
 
   /** The epoch of an accepted operation. */

@@ -13,6 +13,15 @@ export interface RolloutRecord {
   readonly state: number;
 }
 
+/** A frozen rollout and the bytes of its records. */
+export interface FrozenRollout {
+  readonly rid: number;
+  readonly rolloutId: string;
+  /** Unix epoch, ms. */
+  readonly updatedAt: number;
+  readonly bytes: number;
+}
+
 /** An earlier record that a prompt begins with. */
 interface BaseRecord {
   readonly id: number;
@@ -34,6 +43,9 @@ type RolloutStatements = Readonly<{
   reset: Statement<[Touch & { epoch: number }]>;
   bump: Statement<[Touch]>;
   mark: Statement<[Touch]>;
+  frozen: Statement<[], FrozenRollout>;
+  discard: Statement<[Touch]>;
+  countLate: Statement<[rid: number]>;
   allOpen: Statement<[], { rid: number; rollout_id: string }>;
   sweep: Statement<[retiredBeforeMs: number]>;
   deleteRecords: readonly Statement<[rid: number]>[];
@@ -89,6 +101,17 @@ function rolloutStatements(connection: Connection): RolloutStatements {
       `UPDATE rollout SET incomplete = 1, version = version + 1, updated_at = :now
         WHERE rid = :rid AND state < 2`,
     ),
+    // `length` of a BLOB is in its row's header: its pages are not read.
+    frozen: connection.prepare(
+      `SELECT rid, rollout_id AS rolloutId, updated_at AS updatedAt,
+        (SELECT coalesce(sum(length(prompt) + length(gen) + length(logp) + length(meta)), 0)
+           FROM entry WHERE entry.rid = rollout.rid) AS bytes
+        FROM rollout WHERE state = 1 ORDER BY updated_at DESC, rid DESC`,
+    ),
+    discard: connection.prepare(
+      "UPDATE rollout SET state = 2, updated_at = :now WHERE rid = :rid AND state = 1",
+    ),
+    countLate: connection.prepare("UPDATE rollout SET late_writes = late_writes + 1 WHERE rid = ?"),
     allOpen: connection.prepare("SELECT rid, rollout_id FROM rollout WHERE state = 0"),
     sweep: connection.prepare("DELETE FROM rollout WHERE state = 2 AND updated_at < ?"),
     deleteRecords: ["entry", "intent", "ended", "lost"].map(deleteFrom),

@@ -8,6 +8,7 @@
  * T4. A failure of SQLite is `STORE_FAILED`; the transaction is rolled back and the next operation tries afresh.
  * T5. A consumer cannot starve writers: one snapshot is read between two commits, and it pauses while other
  *     connections write.
+ * T6. A write that finds no room marks its rollout incomplete from room kept in reserve.
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
@@ -24,16 +25,19 @@ import { CaptureError, type CaptureErrorCode } from "./errors.js";
 import type { TokenEntry } from "./records.js";
 import { type Connection, openConnection } from "./schema.js";
 import { GroupCommit } from "./store-commit.js";
-import { storeFailure } from "./store-failure.js";
+import { isFull, storeFailure } from "./store-failure.js";
 import { FileIdentity, prepareDirectory } from "./store-file.js";
-import { StoreOperations } from "./store-operations.js";
+import { type PrunedRollout, type PruneFrozen, StoreOperations } from "./store-operations.js";
 import { ConsumerPace } from "./store-pace.js";
 import type { RowWriter, StoreAnswer, StoreOperation } from "./store-protocol.js";
 import { StoreReader } from "./store-read.js";
+import { StoreReserve } from "./store-reserve.js";
 import { StoreSink } from "./store-sink.js";
 
 /** File of the store, in the run directory. */
 export const STORE_FILE_NAME = "capture.db";
+/** File of the room that is kept for marks, beside it. */
+const RESERVE_FILE_NAME = "capture.reserve";
 
 export interface TokenCaptureStoreOptions {
   /** Directory on a local disk; created with mode 0700 when it is missing. */
@@ -56,6 +60,7 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
   readonly #pace: ConsumerPace;
   readonly #path: string;
   readonly #reader: StoreReader;
+  readonly #reserve: StoreReserve;
   readonly #sink: StoreSink;
 
   /**
@@ -76,11 +81,14 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
     this.#pace = new ConsumerPace(this.#connection, options.pause);
     this.#operations = new StoreOperations(this.#connection, options.now ?? Date.now);
     this.#reader = new StoreReader(this.#connection);
+    const reserve = join(options.dir, RESERVE_FILE_NAME);
+    this.#reserve = new StoreReserve(this.#connection, reserve, options.maxSizeBytes);
     this.#sink = new StoreSink(this);
   }
 
   /** Creates the rollout: dispatch calls this. @throws ROLLOUT_EXISTS when the id exists, in any state. */
   async open(rolloutId: string): Promise<{ epoch: number }> {
+    this.#reserve.refill();
     const epoch = await this.#transact(() => this.#operations.open(rolloutId));
     if (epoch === undefined) throw refused("ROLLOUT_EXISTS", rolloutId, "exists already");
     return { epoch };
@@ -106,8 +114,31 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
     return this.#transact(() => this.#operations.sweepRetired(olderThanMs));
   }
 
+  /**
+   * Removes the records of frozen rollouts that were not dropped: delivered masked, or never delivered. Their
+   * tombstones stay.
+   */
+  async pruneFrozen(request: PruneFrozen): Promise<PrunedRollout[]> {
+    return this.#transact(() => this.#operations.pruneFrozen(request));
+  }
+
+  /** Gives the room of removed records back to the disk. Writes the whole file anew: for a store that is not in use. */
+  async compact(): Promise<void> {
+    await this.#read(() => this.#connection.exec("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)"));
+  }
+
   async write(operation: StoreOperation): Promise<StoreAnswer> {
-    return this.#transact(() => this.#operations.apply(operation));
+    const apply = (what: StoreOperation) => this.#transact(() => this.#operations.apply(what));
+    try {
+      return await apply(operation);
+    } catch (error) {
+      if (!isFull(error)) throw error;
+      this.#reserve.release();
+      if (operation.kind === "mark") return apply(operation);
+      // T6. Without even that room the caller's own count tells of the loss.
+      await apply(markOf(operation)).catch(() => undefined);
+      throw error;
+    }
   }
 
   put(entry: TokenEntry): Promise<void> {
@@ -190,6 +221,11 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
       throw storeFailure(error, this.#path);
     }
   }
+}
+
+function markOf(operation: Exclude<StoreOperation, { kind: "mark" }>): StoreOperation {
+  const { rolloutId, modelCallId } = operation.kind === "put" ? operation.row : operation;
+  return { kind: "mark", rolloutId, modelCallId };
 }
 
 function refused(code: CaptureErrorCode, rolloutId: string, why: string): CaptureError {

@@ -5,10 +5,12 @@
  */
 import { Command, CommanderError, Option } from "commander";
 import { configCommand } from "./commands/config.js";
+import { conformanceCommand } from "./commands/conformance.js";
 import { doctorCommand } from "./commands/doctor.js";
 import { explainCommand, inspectRolloutCommand } from "./commands/explain.js";
 import { exportCommand } from "./commands/export.js";
 import { mockEngineCommand } from "./commands/mock-engine.js";
+import { pruneCommand } from "./commands/prune.js";
 import { rebuildCommand } from "./commands/rebuild.js";
 import { runCommand } from "./commands/run.js";
 import { verifyCommand } from "./commands/verify.js";
@@ -31,6 +33,7 @@ function program(finish: Finish): Command {
   addRunCommands(corral, finish);
   addRowCommands(corral, finish);
   addEvidenceCommands(corral, finish);
+  addStoreCommands(corral, finish);
   addEngineCommands(corral, finish);
   for (const command of corral.commands) command.exitOverride();
   return corral;
@@ -127,6 +130,33 @@ function addRolloutCommand(corral: Command, name: string, description: string): 
     .option("--dir <folder>", "a run directory, or the folder of them (token_id_capture.dir)")
     .option("--entries <file>", "token records, one JSON object a line")
     .option("--json", "print as JSON");
+}
+
+/** What concerns stores and adapters, apart from any run. */
+function addStoreCommands(corral: Command, finish: Finish): void {
+  corral
+    .command("conformance")
+    .description("check a sink, a source and a lineage of your own against the contracts")
+    .addOption(configOption())
+    .option("--sink <module:Export>", "instead of token_id_capture.sink")
+    .option("--source <module:Export>", "instead of token_id_capture.source")
+    .option("--lineage <module:Export>", "instead of token_id_capture.lineage")
+    .option("--json", "print the names of the checks as JSON")
+    .action(async (options) => finish(await conformanceCommand(options)));
+  corral
+    .command("prune")
+    .description(
+      "remove old tombstones, and with --masked the records of masked rollouts, of runs that are over",
+    )
+    .addOption(configOption())
+    .option(
+      "--dir <folder>",
+      "a run directory, or the folder of them; default: token_id_capture.dir",
+    )
+    .option("--masked", "also the records of rollouts that were delivered masked")
+    .option("--older-than <duration>", "e.g. 90s, 30m, 12h, 7d", "7d")
+    .option("--json", "print what was removed as JSON")
+    .action(async (options) => finish(await pruneCommand(options)));
 }
 
 async function main(argv: readonly string[]): Promise<number> {

@@ -1,3 +1,4 @@
+export { checkConformance, type NamedAdapters } from "./check-conformance.js";
 export {
   type CaptureDecisions,
   type CaptureTarget,
@@ -21,8 +22,10 @@ export {
   type ExportRequest,
   exportRollouts,
 } from "./export/export-rollouts.js";
+export { installTokenSource } from "./installed-source.js";
 export { launch } from "./launch.js";
 export type { PolicyPush } from "./policy-update.js";
+export { type PrunedRun, type PruneRequest, pruneStores } from "./prune-stores.js";
 export type { Rollout, RolloutGroup } from "./rollout-group.js";
 export type {
   BaseUrlDialect,

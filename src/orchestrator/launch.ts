@@ -10,10 +10,10 @@
 import { captureDecisions } from "./config/decisions.js";
 import type { CorralConfig } from "./config/schema.js";
 import { ConfigError } from "./errors.js";
+import { installedTokenSource } from "./installed-source.js";
 import { type PolicyPush, updatePolicy } from "./policy-update.js";
 import { groupOf, type RolloutGroup, rolloutOf } from "./rollout-group.js";
 import { rolloutUrl } from "./rollout-runner.js";
-import { checkSource } from "./run-actors.js";
 import type {
   BaseUrlDialect,
   LaunchOptions,
@@ -33,10 +33,9 @@ import { loadTasks, type TasksInput } from "./tasks.js";
  */
 export async function launch(config: CorralConfig, options: LaunchOptions = {}): Promise<Run> {
   const { name = "loop", folder, logger, onEvent = () => undefined } = options;
-  const decisions = captureDecisions(config);
+  const decisions = captureDecisions(config, installedTokenSource() !== undefined);
   const [conflict] = decisions.errors;
   if (conflict !== undefined) throw conflict;
-  checkSource(decisions);
   const { target } = decisions;
   const baseDir = options.dir ?? (target.kind === "store" ? target.dir : undefined);
   if (baseDir === undefined)

@@ -14,6 +14,7 @@ import {
   rolloutKey,
 } from "../actors/index.js";
 import type { AgentConfig, CorralConfig } from "./config/schema.js";
+import { pruneMasked } from "./masked-evidence.js";
 import { rolloutIdOf } from "./rollout-ids.js";
 import type { RunActors, ServerWorker } from "./run-actors.js";
 import type { RunEventListener } from "./run-events.js";
@@ -51,6 +52,8 @@ export class RolloutRunner {
   readonly #turns = new Map<string, number>();
   readonly #running = new Map<string, RunningRollout>();
   readonly #cancelling = new Map<string, string[]>();
+  /** Rollouts that were delivered masked: their records are evidence. */
+  readonly #masked = new Set<string>();
 
   constructor(parts: RunnerParts) {
     this.#parts = parts;
@@ -133,6 +136,12 @@ export class RolloutRunner {
     const report = await this.#parts.actors.consumer.call.deliver(finished);
     if (report.error?.code === "DELIVERY_ERROR")
       throw new Error(`${rolloutId} could not be delivered: ${report.error.message}`);
+    if (report.masked) {
+      this.#masked.add(rolloutId);
+      const { config, actors } = this.#parts;
+      const gone = await pruneMasked(config, actors, { only: [...this.#masked] });
+      for (const one of gone) this.#masked.delete(one);
+    }
     this.#parts.onEvent({
       kind: "rollout_end",
       slot,

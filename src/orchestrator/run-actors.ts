@@ -14,8 +14,6 @@ import {
   type EngineOptions,
   type ModelServer,
   modelServer,
-  type RolloutConsumer,
-  rolloutConsumer,
 } from "../actors/index.js";
 import { type ActorLogger, type ActorRef, createRuntime, type Runtime } from "../runtime/index.js";
 import type { CaptureDecisions } from "./config/decisions.js";
@@ -23,6 +21,7 @@ import type { AgentConfig, CorralConfig, ModelConfig } from "./config/schema.js"
 import { ConfigError } from "./errors.js";
 import { resolveModuleExport } from "./modules.js";
 import { loadPolicy } from "./policies.js";
+import { type RunConsumer, startConsumer } from "./run-consumer.js";
 
 /** One thread of a model. */
 export interface ServerWorker {
@@ -38,7 +37,7 @@ export interface RunActors extends AsyncDisposable {
   readonly servers: ReadonlyMap<string, readonly ServerWorker[]>;
   /** Agent name → its harness actor. */
   readonly harnesses: ReadonlyMap<string, ActorRef<AgentHarness>>;
-  readonly consumer: ActorRef<RolloutConsumer>;
+  readonly consumer: RunConsumer;
   /** Signs the rollout keys; lives in memory only. */
   readonly keySecret: Uint8Array;
 }
@@ -59,6 +58,8 @@ const STAGE = { harness: 0, server: 1, consumer: 2, store: 3 } as const;
 const SHUTDOWN_DEADLINE_MS = 15_000;
 /** Store and servers serve many rollouts at a time; their work is short or waits on something else. */
 const SHARED_CONCURRENCY = 256;
+/** The store has no state but its file, so another thread goes on where one died. */
+const STORE_RESTARTS = 3;
 
 /** @throws ConfigError naming the key, or the error of the actor that did not start. */
 export async function startActors(request: StartRequest): Promise<RunActors> {
@@ -80,7 +81,12 @@ async function start(runtime: Runtime, request: StartRequest): Promise<RunActors
           runtime.spawn(
             captureStore,
             { dir: request.dir, allowNetworkFs: config.token_id_capture.allow_network_fs },
-            { name: "capture-store", maxConcurrency: SHARED_CONCURRENCY, stopStage: STAGE.store },
+            {
+              name: "capture-store",
+              maxConcurrency: SHARED_CONCURRENCY,
+              maxRestarts: STORE_RESTARTS,
+              stopStage: STAGE.store,
+            },
           ),
         )
       : undefined;
@@ -98,18 +104,22 @@ async function start(runtime: Runtime, request: StartRequest): Promise<RunActors
   const [served, started] = await Promise.all([Promise.all(models), Promise.all(agents)]);
   const servers = new Map(served.map(({ name, workers }) => [name, workers]));
 
-  const consumer = await runtime.spawn(
-    rolloutConsumer,
-    {
-      journalPath: request.journalPath,
-      ...(request.outPath === undefined ? {} : { outPath: request.outPath }),
-      ...(store === undefined ? {} : { store }),
-      servers: [...servers.values()].flat().map(({ ref }) => ref),
-      rebuildResponse: decisions.rebuild,
-      rows: rowOptions(config),
-      ...namedPolicy(new Set(served.map(({ digest }) => digest))),
-    },
-    { name: "rollout-consumer", maxConcurrency: SHARED_CONCURRENCY, stopStage: STAGE.consumer },
+  const consumer = await startingAs("token_id_capture.source", () =>
+    startConsumer(
+      runtime,
+      {
+        journalPath: request.journalPath,
+        ...(request.outPath === undefined ? {} : { outPath: request.outPath }),
+        ...(store === undefined ? {} : { store }),
+        ...sourceOf(decisions),
+        servers: [...servers.values()].flat().map(({ ref }) => ref),
+        rebuildResponse: decisions.rebuild,
+        rows: rowOptions(config),
+        ...namedPolicy(new Set(served.map(({ digest }) => digest))),
+      },
+      { name: "rollout-consumer", maxConcurrency: SHARED_CONCURRENCY, stopStage: STAGE.consumer },
+      request.logger,
+    ),
   );
   return {
     store,
@@ -119,6 +129,7 @@ async function start(runtime: Runtime, request: StartRequest): Promise<RunActors
     keySecret,
     [Symbol.asyncDispose]: async () => {
       await runtime.shutdown({ deadlineMs: SHUTDOWN_DEADLINE_MS });
+      await consumer.close();
     },
   };
 }
@@ -131,6 +142,12 @@ function rowOptions({ token_id_capture: block }: CorralConfig) {
   };
 }
 
+/** A user's source goes with a user's sink; our store is its own. */
+function sourceOf({ target, rebuild }: CaptureDecisions) {
+  if (target.kind !== "module" || target.source === undefined || !rebuild) return {};
+  return { source: target.source };
+}
+
 /** Rows name the weights only where one name is true of all of them. */
 function namedPolicy(digests: ReadonlySet<string | null>) {
   const [checkpoint_digest, ...others] = digests;
@@ -141,7 +158,9 @@ function namedPolicy(digests: ReadonlySet<string | null>) {
 function serverCapture(decisions: CaptureDecisions, store: ActorRef<CaptureStore> | undefined) {
   if (store !== undefined) return { kind: "store" as const, store };
   const { target } = decisions;
-  return target.kind === "module" ? target : { kind: "off" as const };
+  if (target.kind !== "module") return { kind: "off" as const };
+  const { source: _consumers, ...capture } = target;
+  return capture;
 }
 
 async function engineOptions(name: string, { engine }: ModelConfig): Promise<EngineOptions> {
@@ -257,14 +276,4 @@ async function startingAs<T>(field: string, spawn: () => Promise<T>): Promise<T>
     }
     throw error;
   }
-}
-
-/** @throws NOT_AVAILABLE when the config asks for a rebuild through an own source. */
-export function checkSource(decisions: CaptureDecisions): void {
-  if (!decisions.rebuild || decisions.target.kind !== "module") return;
-  throw new ConfigError(
-    "NOT_AVAILABLE",
-    "token_id_capture.source",
-    "is not available in this version; allowed: rebuild_response: false beside a sink",
-  );
 }

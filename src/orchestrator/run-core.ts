@@ -14,6 +14,7 @@ import { AgentGates } from "./agent-gates.js";
 import type { CaptureDecisions } from "./config/decisions.js";
 import type { CorralConfig } from "./config/schema.js";
 import { type GroupPlan, GroupStream, type SlotPlan } from "./group-stream.js";
+import { pruneMasked } from "./masked-evidence.js";
 import { slotKey, slotsOf } from "./rollout-ids.js";
 import { RolloutRunner } from "./rollout-runner.js";
 import { type RunActors, startActors } from "./run-actors.js";
@@ -88,6 +89,9 @@ export class RunCore implements AsyncDisposable {
           kind: "warning",
           message: `${abandoned.length} rollouts of an earlier process were open; they run again`,
         });
+      // What waits to be handed out is no evidence yet.
+      const waiting = recovery.pending.map(({ rolloutId }) => rolloutId);
+      await pruneMasked(request.config, actors, { except: waiting });
       return new RunCore(request, actors, recovery);
     } catch (error) {
       await actors[Symbol.asyncDispose]();

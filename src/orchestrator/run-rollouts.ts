@@ -9,8 +9,9 @@ import { createHash } from "node:crypto";
 import type { ActorLogger } from "../runtime/index.js";
 import { type CaptureDecisions, captureDecisions, rowSelection } from "./config/decisions.js";
 import type { CorralConfig } from "./config/schema.js";
+import { installedTokenSource } from "./installed-source.js";
 import { readJsonLines } from "./jsonl.js";
-import { checkSource, type RunActors } from "./run-actors.js";
+import type { RunActors } from "./run-actors.js";
 import { RunCore } from "./run-core.js";
 import { openRunDirectory, type RunDirectory } from "./run-directory.js";
 import type { RunEventListener } from "./run-events.js";
@@ -40,10 +41,9 @@ export interface RunRolloutsRequest {
  */
 export async function runRollouts(request: RunRolloutsRequest): Promise<RunSummary> {
   const { config } = request;
-  const decisions = captureDecisions(config);
+  const decisions = captureDecisions(config, installedTokenSource() !== undefined);
   const [conflict] = decisions.errors;
   if (conflict !== undefined) throw conflict;
-  checkSource(decisions);
   const tasks = await loadTasks(request.tasks, config, request.folder); // T1
   const directory = openRunDirectory(runDirectoryRequest(request, decisions, tasks));
   try {

@@ -6,6 +6,7 @@ import { captureStore } from "corral/actors";
 import { BatchedWriter, isCaptureError, StoreSink, type TokenEntry } from "corral/capture";
 import { createRuntime, type Runtime } from "corral/runtime";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { mortalStore } from "../fixtures/actors/mortal-store.actor.mjs";
 import { recorder } from "../fixtures/actors/recorder.actor.mjs";
 
 let dir: string;
@@ -64,4 +65,31 @@ test("what a killed store acknowledged is there for the next one", async () => {
   const snapshot = await second.call.freeze("r");
   expect(snapshot.entries).toHaveLength(5);
   expect(snapshot.incompleteReasons).toEqual(["ABANDONED", "DANGLING_INTENT"]);
+});
+
+test("K2 a writer that dies under 32 calls in flight loses none of them: another one gets them again", async () => {
+  const options = {
+    maxConcurrency: 256,
+    maxRestarts: 20,
+    maxTaskRetries: 20,
+    backoffMs: [1, 5] as [number, number],
+  };
+  const store = await runtime.spawn(mortalStore, { dir: join(dir, "d") }, options);
+  const rollouts = Array.from({ length: 32 }, (_, n) => `r${n}`);
+  await Promise.all(rollouts.map((id) => store.call.open(id)));
+  const workers = await Promise.all(
+    [0, 1, 2, 3].map(() => runtime.spawn(recorder, { store }, { maxConcurrency: 8 })),
+  );
+  const writing = rollouts.map((id, n) => workers[n % 4]!.call.record(id, "c", 12));
+  for (let death = 0; death < 5; death += 1) {
+    // Its answer may be lost with it.
+    await store.call.dieSoon().catch(() => undefined);
+    await store.call.candidates("r0", { kind: "text", text: "" }).catch(() => undefined);
+  }
+  await Promise.all(writing);
+  for (const id of rollouts) {
+    const snapshot = await store.call.freeze(id);
+    expect(snapshot).toMatchObject({ incomplete: false, incompleteReasons: [] });
+    expect(snapshot.entries).toHaveLength(12);
+  }
 });

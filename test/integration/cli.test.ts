@@ -55,11 +55,6 @@ describe("corral config", () => {
       "token_id_capture.lineage: is missing beside sink",
     ],
     [
-      "a setting of a later version",
-      "token_id_capture: { keep_masked_mb: 5 }",
-      "token_id_capture.keep_masked_mb: is not available",
-    ],
-    [
       "a Gym key",
       "num_repeats: 3",
       "num_repeats: is a NeMo Gym key; Corral spells it rollout.group_size",

@@ -6,6 +6,8 @@ import {
   type BatchWriter,
   type LineageKey,
   type LineageNode,
+  type PrunedRollout,
+  type PruneFrozen,
   type StoreOperation,
   type StoreOutcome,
   type TokenCaptureSnapshot,
@@ -62,6 +64,10 @@ export class CaptureStore implements BatchWriter {
     return this.#store.drop(rolloutId, snapshot);
   }
 
+  pruneFrozen(request: PruneFrozen): Promise<PrunedRollout[]> {
+    return this.#store.pruneFrozen(request);
+  }
+
   candidates(rolloutId: string, key: LineageKey): Promise<readonly LineageNode[]> {
     return this.#store.candidates(rolloutId, key);
   }
@@ -80,6 +86,13 @@ export const captureStore = defineActor({
   module: import.meta.url,
   name: "capture-store",
   options: { parse: parseOptions },
+  // What may run again when the thread died under it, its answer lost. A drop may not: it would answer false.
+  methods: {
+    writeAll: { idempotent: true },
+    freeze: { idempotent: true },
+    candidates: { idempotent: true },
+    cumulativeIds: { idempotent: true },
+  },
   create: (options: CaptureStoreOptions) => new CaptureStore(options),
   stop: (actor: CaptureStore) => actor.close(),
 });

@@ -1,6 +1,7 @@
 /** Options of one model-server worker, checked at start. */
 import { z } from "zod";
 import type { BatchWriter, TokenLineage } from "../../capture/index.js";
+import { UserClass } from "../user-class.js";
 import { EngineOptions } from "./engines/options.js";
 
 /** Parameters that win over whatever the harness sends. */
@@ -33,10 +34,6 @@ export const ModelServerLimits = z.strictObject({
 });
 export type ModelServerLimits = z.infer<typeof ModelServerLimits>;
 
-/** A class of a user's module: `module:Export`, built in the worker as `new Export(kwargs)`. */
-const ModuleFactory = z.strictObject({ specifier: z.string(), kwargs: z.unknown() });
-export type ModuleFactory = z.infer<typeof ModuleFactory>;
-
 /** What a worker calls on the capture-store actor. A handle of that actor fits. */
 export interface CaptureStoreRef {
   readonly call: BatchWriter & Pick<TokenLineage, "candidates" | "cumulativeIds">;
@@ -52,9 +49,9 @@ const Capture = z.discriminatedUnion("kind", [
   }),
   z.strictObject({
     kind: z.literal("module"),
-    sink: ModuleFactory,
+    sink: UserClass,
     /** Without it every continuation is UNRESOLVED. */
-    lineage: ModuleFactory.optional(),
+    lineage: UserClass.optional(),
   }),
 ]);
 export type CaptureDescriptor = z.infer<typeof Capture>;

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { CALL_PURPOSES, type FinalizeOptions, type TokenSource } from "../../capture/index.js";
 import type { ActorRef } from "../../runtime/index.js";
 import type { RolloutLedger } from "../rollout.js";
+import { UserClass } from "../user-class.js";
 import { RolloutConsumerError } from "./errors.js";
 import type { PolicyName } from "./row.js";
 
@@ -20,8 +21,10 @@ export interface RolloutConsumerOptions {
    * thread, which accepts or rejects them.
    */
   readonly outPath?: string;
-  /** Where the records are; without it no row is rebuilt. */
+  /** Where the records are, when it is our own store. */
   readonly store?: ActorRef<Pick<TokenSource, "freeze" | "drop">>;
+  /** Where the records are, when it is a user's source: built in the consumer's thread, and closed there. */
+  readonly source?: UserClass;
   /** Every model server of the run. */
   readonly servers: readonly ActorRef<RolloutSealer>[];
   /** False: rows keep id and text, and nothing is frozen or dropped. */
@@ -39,6 +42,7 @@ const Options = z.strictObject({
   journalPath: z.string().min(1),
   outPath: z.string().min(1).optional(),
   store: z.custom(isRef, "must be an actor reference").optional(),
+  source: UserClass.optional(),
   servers: z.array(z.custom(isRef, "must be an actor reference")),
   rebuildResponse: z.boolean(),
   rows: z

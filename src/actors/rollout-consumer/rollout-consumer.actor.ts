@@ -1,4 +1,6 @@
+import type { TokenSource } from "../../capture/index.js";
 import { defineActor } from "../../runtime/index.js";
+import { buildUserClass } from "../user-class.js";
 import { parseRolloutConsumerOptions } from "./options.js";
 import { RolloutConsumer } from "./rollout-consumer.js";
 
@@ -10,12 +12,17 @@ export const rolloutConsumer = defineActor({
   module: import.meta.url,
   name: "rolloutConsumer",
   options: { parse: parseRolloutConsumerOptions },
-  create: ({ store, servers, ...options }, ctx) =>
-    RolloutConsumer.open({
+  create: async ({ store, source: userClass, servers, ...options }, ctx) => {
+    const own =
+      userClass &&
+      (await buildUserClass<TokenSource>(userClass, "source", ["freeze", "drop", "close"]));
+    return RolloutConsumer.open({
       ...options,
-      source: store?.call ?? null,
+      source: own ?? store?.call ?? null,
       servers: servers.map((server) => server.call),
       logger: ctx.logger,
-    }),
+      ...(own && { onClose: () => own.close() }),
+    });
+  },
   stop: (actor) => actor.close(),
 });

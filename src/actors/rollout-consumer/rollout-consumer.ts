@@ -31,6 +31,8 @@ export interface RolloutConsumerParts extends EvidenceParts {
   /** Undefined: rows go to a trainer. */
   readonly outPath?: string;
   readonly servers: readonly RolloutSealer[];
+  /** Closes what was built for this consumer. */
+  readonly onClose?: () => Promise<void>;
   readonly policy?: PolicyName;
 }
 
@@ -208,6 +210,7 @@ export class RolloutConsumer {
   async close(): Promise<void> {
     await Promise.allSettled(this.#deliveries.values());
     await Promise.all([this.#out?.close(), this.#journal.close()]);
+    await this.#parts.onClose?.();
   }
 
   /** After every delivery of this slot that came before. */

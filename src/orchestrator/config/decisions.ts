@@ -16,6 +16,7 @@ export type CaptureTarget =
       readonly kind: "module";
       readonly sink: ModuleSpecifier;
       readonly lineage?: ModuleSpecifier;
+      readonly source?: ModuleSpecifier;
     };
 
 interface ModuleSpecifier {
@@ -34,7 +35,11 @@ export interface CaptureDecisions {
   readonly errors: readonly ConfigError[];
 }
 
-export function captureDecisions(config: CorralConfig): CaptureDecisions {
+/** @param hasInstalledSource a program installed a source: it takes the place of `source` and of the store's own. */
+export function captureDecisions(
+  config: CorralConfig,
+  hasInstalledSource = false,
+): CaptureDecisions {
   const block = config.token_id_capture;
   const agents = Object.entries(config.responses_api_agents);
   const flagged = agents.filter(([, agent]) => agent.token_id_capture).map(([name]) => name);
@@ -49,7 +54,7 @@ export function captureDecisions(config: CorralConfig): CaptureDecisions {
     rebuild: block.rebuild_response && target.kind !== "off",
     selected,
     warnings: [...blockWarnings(block, target, selected), ...unpinnedWarnings(config, selected)],
-    errors: [...blockErrors(block), ...withoutTokenIds(config, selected)],
+    errors: [...blockErrors(block, hasInstalledSource), ...withoutTokenIds(config, selected)],
   };
 }
 
@@ -79,18 +84,21 @@ function captureOff(config: CorralConfig, flagged: readonly string[]): CaptureDe
       asked.length > 0
         ? [`${asked.join(", ")} is set, but token_id_capture.enabled is false: nothing is captured`]
         : [],
-    errors: unavailable(config.token_id_capture),
+    errors: [],
   };
 }
 
 function captureTarget(block: Block): CaptureTarget {
   if (block.sink !== undefined) {
-    const sink = { specifier: block.sink, kwargs: block.sink_kwargs };
-    if (block.lineage === undefined) return { kind: "module", sink };
+    const named = (specifier: string | undefined, kwargs: ModuleSpecifier["kwargs"]) =>
+      specifier === undefined ? undefined : { specifier, kwargs };
+    const lineage = named(block.lineage, block.lineage_kwargs);
+    const source = named(block.source, block.source_kwargs);
     return {
       kind: "module",
-      sink,
-      lineage: { specifier: block.lineage, kwargs: block.lineage_kwargs },
+      sink: { specifier: block.sink, kwargs: block.sink_kwargs },
+      ...(lineage && { lineage }),
+      ...(source && { source }),
     };
   }
   return block.dir === undefined ? { kind: "off" } : { kind: "store", dir: block.dir };
@@ -114,6 +122,8 @@ function blockWarnings(
     warnings.push(
       "token_id_capture.lineage is not set: every continued call of a rollout is unresolved, so only single-call rollouts are trainable",
     );
+  if (block.sink === undefined && block.source !== undefined)
+    warnings.push("token_id_capture.source is not used: it goes with token_id_capture.sink");
   return warnings;
 }
 
@@ -138,7 +148,7 @@ function unpinnedWarnings(
 }
 
 /** D2. */
-function blockErrors(block: Block): ConfigError[] {
+function blockErrors(block: Block, hasInstalledSource: boolean): ConfigError[] {
   const errors: ConfigError[] = [];
   const conflict = (key: string, problem: string) =>
     errors.push(new ConfigError("SETTINGS_CONFLICT", `token_id_capture.${key}`, problem));
@@ -156,12 +166,13 @@ function blockErrors(block: Block): ConfigError[] {
       "lineage",
       'is missing beside sink; allowed: "module:Export", or allow_unresolved_continuations: true',
     );
-  if (block.sink !== undefined && block.rebuild_response && block.source === undefined)
+  const hasSource = block.source !== undefined || hasInstalledSource;
+  if (block.sink !== undefined && block.rebuild_response && !hasSource)
     conflict(
       "source",
-      'is missing beside sink; allowed: "module:Export", or rebuild_response: false',
+      'is missing beside sink; allowed: "module:Export", installTokenSource, or rebuild_response: false',
     );
-  return [...errors, ...unavailable(block)];
+  return errors;
 }
 
 /** Captured agents of a model whose engine tells no token ids. */
@@ -175,16 +186,4 @@ function withoutTokenIds(
     const problem = `openai_compatible tells no token ids, so the agent ${name} cannot be captured; allowed: an engine that does, or no token_id_capture on that agent`;
     return [new ConfigError("SETTINGS_CONFLICT", field, problem)];
   });
-}
-
-/** A setting without its mechanism is refused by name, never ignored. */
-function unavailable(block: Block): ConfigError[] {
-  if (block.keep_masked_mb === undefined) return [];
-  return [
-    new ConfigError(
-      "NOT_AVAILABLE",
-      "token_id_capture.keep_masked_mb",
-      "is not available in this version; remove it (masked evidence is kept)",
-    ),
-  ];
 }

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import {
-  deliverRollout,
   type FinalizeOptions,
   finalizeRolloutTokenCapture,
   isTrainable,
@@ -298,31 +297,6 @@ describe("a result with its own ids", () => {
     });
     expect(result).toEqual(own([2]));
     expect(await retireRolloutTokenCapture("r", sourceOf(null), built)).toBe(false);
-  });
-});
-
-describe("deliver", () => {
-  it("writes what was rebuilt, then retires it", async () => {
-    const source = sourceOf(snapshotOf(chain));
-    const written: unknown[] = [];
-    const result = row();
-    const done = await deliverRollout(result, source, async (value) => {
-      expect(source.dropped).toEqual([]);
-      written.push(structuredClone(value));
-    });
-    expect(written).toMatchObject([{ _ng_token_capture: { n_calls: 2 } }]);
-    expect(done).toMatchObject({ masked: false, retired: true });
-    expect(source.dropped).toEqual([["r", { snapshotId: "s1", version: 3 }]]);
-  });
-
-  it("D4 retires nothing that is masked or was not written", async () => {
-    const masked = sourceOf(snapshotOf(chain, { incomplete: true }));
-    const done = await deliverRollout(row(), masked, async () => undefined);
-    expect(done).toMatchObject({ masked: true, retired: false });
-    const source = sourceOf(snapshotOf(chain));
-    const full = () => Promise.reject(new Error("disk full"));
-    await expect(deliverRollout(row(), source, full)).rejects.toThrow("disk full");
-    expect([...masked.dropped, ...source.dropped]).toEqual([]);
   });
 });
 

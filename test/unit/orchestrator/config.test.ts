@@ -221,8 +221,8 @@ describe("refusals", () => {
     ],
     [
       "an unknown harness",
-      withAgent({ kind: "codex" }),
-      'responses_api_agents.loop.kind: "codex" is not valid; allowed: "claude_code", "function"',
+      withAgent({ kind: "cursor" }),
+      'responses_api_agents.loop.kind: "cursor" is not valid; allowed: "claude_code", "function"',
     ],
     [
       "a missing key",

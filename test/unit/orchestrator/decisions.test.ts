@@ -187,16 +187,6 @@ describe("settings", () => {
       "unpinned sampling without capture is silent",
       { capture: {}, overrides: {}, target: "off", rebuild: false, selected: [] },
     ],
-    [
-      "a setting without mechanism is refused",
-      {
-        capture: { keep_masked_mb: 10 },
-        target: "off",
-        rebuild: false,
-        selected: [],
-        errors: ["token_id_capture.keep_masked_mb: is not available"],
-      },
-    ],
   ])("%s", (_name, row) => {
     const made = decide(row.capture, {
       flag: row.flag ?? false,

@@ -30,7 +30,7 @@ test.each([
   ["Missing", /has no class Missing/],
 ])("D1. %s is refused", async (name, message) => {
   const opening = openCapture(module(name));
-  await expect(opening).rejects.toMatchObject({ code: "SINK_INVALID" });
+  await expect(opening).rejects.toMatchObject({ code: "ADAPTER_INVALID" });
   await expect(opening).rejects.toThrow(message);
 });
 
