@@ -4,6 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import path from "node:path";
+import { trajectoryRows } from "../capture/index.js";
 import {
   ByteLevelVocabulary,
   EmbeddedPolicy,
@@ -68,19 +69,24 @@ export async function verifyRollouts(file: string, config?: CorralConfig): Promi
       report.faults.push({ line, rolloutId: "?", problem: "is not JSON" });
       continue;
     }
-    const row = checkRow(value);
-    const fault = (problem: string) =>
-      report.faults.push({ line, rolloutId: row.rolloutId, problem });
-    for (const problem of row.faults) fault(problem);
-    if (ids.has(row.rolloutId)) fault("stands in the file twice");
-    ids.add(row.rolloutId);
-    if (row.masked) report.masked++;
-    if (!row.hasMetrics && isSelected(value)) {
+    const [shown, ...others] = (isMapping(value) ? trajectoryRows(value) : [value]).map(checkRow);
+    if (shown === undefined) continue;
+    const { rolloutId } = shown;
+    const fault = (problem: string) => report.faults.push({ line, rolloutId, problem });
+    if (ids.has(rolloutId)) fault("stands in the file twice");
+    ids.add(rolloutId);
+    if (shown.masked) report.masked++;
+    if (!shown.hasMetrics && isSelected(value)) {
       report.notRebuilt++;
       fault("not_rebuilt: has no _ng_token_capture");
     }
-    await measure(report, row, vocabularyOf(modelOf(value)));
-    if (replay !== undefined) replayRow(report, row, value, replay, fault);
+    for (const [index, row] of [shown, ...others].entries()) {
+      const found = (problem: string) =>
+        fault(index === 0 ? problem : `trajectory ${index}: ${problem}`);
+      for (const problem of row.faults) found(problem);
+      await measure(report, row, vocabularyOf(modelOf(value)));
+      if (replay !== undefined) replayRow(report, row, value, replay, found);
+    }
   }
   return report;
 }
