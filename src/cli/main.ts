@@ -6,6 +6,7 @@
 import { Command, CommanderError, Option } from "commander";
 import { configCommand } from "./commands/config.js";
 import { doctorCommand } from "./commands/doctor.js";
+import { explainCommand, inspectRolloutCommand } from "./commands/explain.js";
 import { exportCommand } from "./commands/export.js";
 import { mockEngineCommand } from "./commands/mock-engine.js";
 import { rebuildCommand } from "./commands/rebuild.js";
@@ -29,6 +30,7 @@ function program(finish: Finish): Command {
     .configureOutput({ writeErr: () => undefined });
   addRunCommands(corral, finish);
   addRowCommands(corral, finish);
+  addEvidenceCommands(corral, finish);
   addEngineCommands(corral, finish);
   for (const command of corral.commands) command.exitOverride();
   return corral;
@@ -58,7 +60,10 @@ function addRowCommands(corral: Command, finish: Finish): void {
     .command("rebuild")
     .description("rebuild trajectories from token records; one JSON build a line")
     .requiredOption("--entries <file>", "token records, one JSON object a line")
-    .addOption(new Option("--mode <mode>", "what is delivered").default("main"))
+    .addOption(new Option("--mode <mode>", "main (one chain) or all (every chain)").default("main"))
+    .addOption(
+      new Option("--form <form>", "full or delta: what an item's prompt holds").default("full"),
+    )
     .action(async (options) => finish(await rebuildCommand(options)));
   corral
     .command("verify")
@@ -98,6 +103,30 @@ function addEngineCommands(corral: Command, finish: Finish): void {
     .option("--enable-auto-tool-choice", "take chats with tools, with --tool-call-parser")
     .option("--tool-call-parser <name>", "any: the Hermes parser is used")
     .action(async (options) => finish(await mockEngineCommand(options)));
+}
+
+/** What looks at the evidence that a run left. */
+function addEvidenceCommands(corral: Command, finish: Finish): void {
+  addRolloutCommand(
+    corral,
+    "explain",
+    "why a rollout's calls are not one chain, with the tokens",
+  ).action(async (rollout, options) => finish(await explainCommand(rollout, options)));
+  addRolloutCommand(
+    corral,
+    "inspect",
+    "the tree of a rollout's calls: purposes, lengths, masks",
+  ).action(async (rollout, options) => finish(await inspectRolloutCommand(rollout, options)));
+}
+
+function addRolloutCommand(corral: Command, name: string, description: string): Command {
+  return corral
+    .command(name)
+    .description(description)
+    .argument("<rollout>", "rollout id")
+    .option("--dir <folder>", "a run directory, or the folder of them (token_id_capture.dir)")
+    .option("--entries <file>", "token records, one JSON object a line")
+    .option("--json", "print as JSON");
 }
 
 async function main(argv: readonly string[]): Promise<number> {

@@ -1,6 +1,6 @@
 /** What a trainer gets: one group of rollouts of one task, and its verdict on it. */
 import type { DeliveryReport, RolloutRow, RolloutSlot, Task } from "../actors/index.js";
-import { isTrainable } from "../capture/index.js";
+import { isTrainable, trajectoryRows } from "../capture/index.js";
 
 /** One delivered rollout. A failed or masked one is a result with its reasons. */
 export interface Rollout {
@@ -25,7 +25,7 @@ export interface RolloutGroup {
   readonly task: Task;
   /** In the order of the rollout index. Fewer than asked for only when an earlier process had settled or left the others. */
   readonly rollouts: readonly Rollout[];
-  /** Rows to take gradients on. */
+  /** Rows to take gradients on; with `delivery: all`, one for each trajectory. */
   readonly trainable: readonly RolloutRow[];
   /**
    * The trainer has what it took from these rollouts durably: their evidence is dropped, they never come again.
@@ -98,7 +98,10 @@ export function groupOf(
   return {
     ...about,
     rollouts,
-    trainable: rollouts.filter((rollout) => rollout.trainable).map(({ row }) => row),
+    trainable: rollouts
+      .filter(({ reasons }) => !reasons.includes("STALE_POLICY"))
+      .flatMap(({ row }) => trajectoryRows(row))
+      .filter(isTrainable),
     accept: () => settle("accepted", () => verdict.accept(ids)),
     reject: (reason) => settle("rejected", () => verdict.reject(ids, reason)),
   };
