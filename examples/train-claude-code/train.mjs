@@ -94,7 +94,9 @@ async function evaluate(split) {
     await group.accept();
   }
   const means = Object.fromEntries(FAMILIES.map((family) => [family, mean(rewards[family])]));
-  return { ...means, all: mean(Object.values(means)) };
+  const all = mean(Object.values(means));
+  run.report({ [`reward_${split === "train" ? "train_words" : "held_out"}`]: all });
+  return { ...means, all };
 }
 
 /** One group into the trainer. */

@@ -1,6 +1,7 @@
 /** Sums over delivered rollouts, for a step and for a whole run. What is not known is absent, never 0. */
 import { isMapping } from "./config/merge.js";
 import type { Rollout } from "./rollout-group.js";
+import { isFailure } from "./run-summary.js";
 
 /** The first five are what to look at on a first run; see docs/first-run.md. */
 export interface RolloutFigures {
@@ -19,6 +20,7 @@ export interface RolloutFigures {
   readonly rollouts: number;
   readonly trainable: number;
   readonly stale: number;
+  /** Work that was not done; a rollout that used up its turns or its time is a result. */
   readonly failed: number;
   readonly generated_tokens: number;
 }
@@ -60,7 +62,7 @@ export class RolloutCounts {
     this.#rollouts++;
     const masked = row.mask_sample === true;
     if (masked) this.#masked++;
-    if (row.error !== undefined) this.#failed++;
+    if (row.error !== undefined && isFailure(row.error.code)) this.#failed++;
     if (reasons.includes("STALE_POLICY")) this.#stale++;
     for (const reason of new Set(reasons)) this.reasons[reason] = (this.reasons[reason] ?? 0) + 1;
     if (trainable) {

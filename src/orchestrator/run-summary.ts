@@ -156,11 +156,16 @@ function warningCodes(warnings: unknown): string[] {
 }
 
 /**
- * Failures that are work not done. A policy that uses up its turns or its time is a result: the reward says what it
- * is worth.
+ * True for a failure that is work not done. A policy that uses up its turns or its time is a result: the reward says what
+ * it is worth.
  */
+export function isFailure(code: string): boolean {
+  return code !== "MAX_TURNS" && code !== "HARNESS_TIMEOUT";
+}
+
+/** Rows whose work was not done. */
 export function failedRollouts({ failures }: Pick<RunSummary, "failures">): number {
   return Object.entries(failures)
-    .filter(([code]) => code !== "MAX_TURNS" && code !== "HARNESS_TIMEOUT")
+    .filter(([code]) => isFailure(code))
     .reduce((sum, [, count]) => sum + count, 0);
 }
