@@ -106,6 +106,7 @@ async function start(runtime: Runtime, request: StartRequest): Promise<RunActors
       ...(store === undefined ? {} : { store }),
       servers: [...servers.values()].flat().map(({ ref }) => ref),
       rebuildResponse: decisions.rebuild,
+      rows: rowOptions(config),
       ...namedPolicy(new Set(served.map(({ digest }) => digest))),
     },
     { name: "rollout-consumer", maxConcurrency: SHARED_CONCURRENCY, stopStage: STAGE.consumer },
@@ -119,6 +120,14 @@ async function start(runtime: Runtime, request: StartRequest): Promise<RunActors
     [Symbol.asyncDispose]: async () => {
       await runtime.shutdown({ deadlineMs: SHUTDOWN_DEADLINE_MS });
     },
+  };
+}
+
+function rowOptions({ token_id_capture: block }: CorralConfig) {
+  return {
+    delivery: block.delivery,
+    outputForm: block.output_form,
+    trainedPurposes: block.trained_purposes,
   };
 }
 
