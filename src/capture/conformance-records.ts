@@ -141,6 +141,6 @@ export function expectRecords(
   }
 }
 
-export function reasonsOf(snapshot: TokenCaptureSnapshot): string {
+function reasonsOf(snapshot: TokenCaptureSnapshot): string {
   return (snapshot.incompleteReasons ?? []).join(", ") || "no reason given";
 }

@@ -14,7 +14,7 @@ export interface RolloutRecord {
 }
 
 /** A frozen rollout and the bytes of its records. */
-export interface FrozenRollout {
+interface FrozenRollout {
   readonly rid: number;
   readonly rolloutId: string;
   /** Unix epoch, ms. */
