@@ -23,6 +23,16 @@ const rules = [
     },
   },
   {
+    name: "mock-engine-knows-no-client",
+    from: { path: "^src/mock-engine" },
+    to: { path: "^src/(?!mock-engine/|embedded-policy/index\\.ts$)|node_modules/(fastify|undici)" },
+  },
+  {
+    name: "clients-know-no-mock-engine",
+    from: { path: "^src/(actors|orchestrator|runtime|capture|embedded-policy)" },
+    to: { path: "^src/mock-engine" },
+  },
+  {
     name: "layers-through-their-index",
     from: { path: "^src/(actors|orchestrator)" },
     to: { path: "^src/(runtime|capture|embedded-policy)/(?!index\\.ts$)" },

@@ -18,4 +18,16 @@ export {
   type TokenSink,
   type TokenSource,
 } from "./capture/index.js";
+export { loadCheckpoint } from "./embedded-policy/index.js";
+export {
+  isMockFault,
+  MOCK_FAULTS,
+  MOCK_SHAPES,
+  type MockCall,
+  MockEngine,
+  type MockEngineOptions,
+  type MockFault,
+  type MockShape,
+  type ScriptedAnswer,
+} from "./mock-engine/index.js";
 export * from "./orchestrator/index.js";

@@ -14,8 +14,9 @@ export {
   type CaptureStoreOptions,
   captureStore,
 } from "./capture-store/capture-store.actor.js";
+export { ENGINE_KINDS, type EngineOptions, HTTP_ENGINES } from "./model-server/engines/options.js";
 export { modelServer } from "./model-server/model-server.actor.js";
-export type { ModelServer, ModelServerStatus } from "./model-server/model-server.js";
+export type { EngineReport, ModelServer, ModelServerStatus } from "./model-server/model-server.js";
 export {
   type CaptureDescriptor,
   type CaptureStoreRef,

@@ -36,11 +36,12 @@ const Fields = z.object({
       temperature: z.number().exactOptional(),
       top_p: z.number().exactOptional(),
       top_k: z.number().exactOptional(),
+      min_p: z.number().exactOptional(),
       max_tokens: z.number().exactOptional(),
       seed: z.number().exactOptional(),
     })
     .exactOptional(),
-  logprobs_mode: z.enum(["raw", "processed"]).exactOptional(),
+  logprobs_mode: z.enum(["raw", "processed", "tempered"]).exactOptional(),
   parent_resolution: z.enum(["ROOT", "RESOLVED", "UNRESOLVED"]).exactOptional(),
   parent_call_id: z.string().exactOptional(),
   parent_resolution_reason: z.string().exactOptional(),

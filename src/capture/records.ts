@@ -16,14 +16,18 @@ export const SCHEMA_VERSION = 1;
 /** What a call's prompt continues, decided before it was sent to the engine. */
 export type ParentResolution = "ROOT" | "RESOLVED" | "UNRESOLVED";
 
-/** `processed`: log probability under the distribution that was sampled. `raw`: temperature 1, no filter. */
-export type LogprobsMode = "raw" | "processed";
+/**
+ * `processed`: log probability under the distribution that was sampled. `raw`: temperature 1, no filter. `tempered`:
+ * with the temperature, before top_p, top_k and min_p.
+ */
+export type LogprobsMode = "raw" | "processed" | "tempered";
 
 /** Sampling parameters as they reached the engine, after the pin. */
 export interface SamplingParameters {
   readonly temperature?: number;
   readonly top_p?: number;
   readonly top_k?: number;
+  readonly min_p?: number;
   readonly max_tokens?: number;
   /** uint32. */
   readonly seed?: number;

@@ -5,6 +5,8 @@
  */
 import { Command, CommanderError, Option } from "commander";
 import { configCommand } from "./commands/config.js";
+import { doctorCommand } from "./commands/doctor.js";
+import { mockEngineCommand } from "./commands/mock-engine.js";
 import { rebuildCommand } from "./commands/rebuild.js";
 import { runCommand } from "./commands/run.js";
 import { verifyCommand } from "./commands/verify.js";
@@ -50,6 +52,26 @@ function program(finish: (code: number) => void): Command {
     .addOption(configOption())
     .option("--json", "print the report as JSON")
     .action(async (options) => finish(await verifyCommand(options)));
+  corral
+    .command("doctor")
+    .description("start every model and agent of a config once, and say what works on this node")
+    .addOption(configOption().makeOptionMandatory())
+    .option("--json", "print the checks as JSON")
+    .action(async (options) => finish(await doctorCommand(options)));
+  corral
+    .command("mock-engine")
+    .description("serve a policy without a model as vLLM, SGLang or llama.cpp would")
+    .addOption(new Option("--shape <shape>", "whose HTTP it speaks").default("vllm"))
+    .addOption(new Option("--port <port>", "0 takes a free one").default("8000"))
+    .option("--checkpoint <file>", "a saved policy; default: the untrained one")
+    .option("--script <file>", "answers in order, one JSON object a line")
+    .option("--fault <kind...>", "spoil a generation call: KIND, or KIND@CALL")
+    .option("--served-model-name <name>", "the model's name")
+    .option("--max-model-len <tokens>", "tokens of prompt and answer together")
+    .option("--logprobs-mode <mode>", "raw_logprobs or processed_logprobs")
+    .option("--enable-auto-tool-choice", "take chats with tools, with --tool-call-parser")
+    .option("--tool-call-parser <name>", "any: the Hermes parser is used")
+    .action(async (options) => finish(await mockEngineCommand(options)));
   for (const command of corral.commands) command.exitOverride();
   return corral;
 }

@@ -1,3 +1,4 @@
+export { ByteLevelVocabulary } from "./byte-level-vocabulary.js";
 export { loadCheckpoint, saveCheckpoint } from "./checkpoint.js";
 export { PolicyError, type PolicyErrorCode } from "./errors.js";
 export type { ReplayFigures } from "./gradient.js";

@@ -14,6 +14,8 @@ export interface Vocabulary {
   decode(ids: Int32Array | readonly number[]): string;
   /** The exact bytes of the ids. */
   decodeBytes(ids: Int32Array | readonly number[]): Uint8Array;
+  /** Spelling of every special token → its id. */
+  readonly specials: ReadonlyMap<string, number>;
   /** @throws RangeError when the text is no special token. */
   specialId(text: string): number;
 }

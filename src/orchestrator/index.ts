@@ -10,6 +10,7 @@ export {
   loadConfig,
 } from "./config/load.js";
 export type { CorralConfig } from "./config/schema.js";
+export { type DoctorCheck, examine } from "./doctor.js";
 export { createTrainer, type Trainer, type TrainerOptions } from "./embedded-trainer.js";
 export { ConfigError, type ConfigErrorCode, isConfigError } from "./errors.js";
 export { launch } from "./launch.js";

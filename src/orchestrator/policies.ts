@@ -7,9 +7,11 @@ import {
 import type { CorralConfig, ModelConfig } from "./config/schema.js";
 import { ConfigError } from "./errors.js";
 
+type EmbeddedConfig = Extract<ModelConfig["engine"], { kind: "embedded" }>;
+
 /** @throws FILE_NOT_FOUND or INVALID_VALUE naming the checkpoint. */
-export async function loadPolicy(name: string, model: ModelConfig): Promise<PolicySnapshot> {
-  const { checkpoint } = model.engine;
+export async function loadPolicy(name: string, engine: EmbeddedConfig): Promise<PolicySnapshot> {
+  const { checkpoint } = engine;
   if (checkpoint === undefined) return untrainedSnapshot();
   const field = `responses_api_models.${name}.engine.checkpoint`;
   try {
@@ -25,11 +27,12 @@ export async function loadPolicy(name: string, model: ModelConfig): Promise<Poli
   }
 }
 
-/** Snapshots of all models by digest. */
+/** Snapshots of all embedded models by digest. */
 export async function loadPolicies(config: CorralConfig): Promise<Map<string, PolicySnapshot>> {
   const snapshots = new Map<string, PolicySnapshot>();
-  for (const [name, model] of Object.entries(config.responses_api_models)) {
-    const snapshot = await loadPolicy(name, model);
+  for (const [name, { engine }] of Object.entries(config.responses_api_models)) {
+    if (engine.kind !== "embedded") continue;
+    const snapshot = await loadPolicy(name, engine);
     snapshots.set(snapshot.digest, snapshot);
   }
   return snapshots;

@@ -11,12 +11,12 @@ import {
   agentHarness,
   type CaptureStore,
   captureStore,
+  type EngineOptions,
   type ModelServer,
   modelServer,
   type RolloutConsumer,
   rolloutConsumer,
 } from "../actors/index.js";
-import type { PolicySnapshot } from "../embedded-policy/index.js";
 import { type ActorLogger, type ActorRef, createRuntime, type Runtime } from "../runtime/index.js";
 import type { CaptureDecisions } from "./config/decisions.js";
 import type { AgentConfig, CorralConfig, ModelConfig } from "./config/schema.js";
@@ -87,10 +87,10 @@ async function start(runtime: Runtime, request: StartRequest): Promise<RunActors
   const capture = serverCapture(decisions, store);
 
   const models = Object.entries(config.responses_api_models).map(async ([name, model]) => {
-    const policy = await loadPolicy(name, model);
-    const options = { ...serverOptions(name, model, policy, config), capture, keySecret };
+    const engine = await engineOptions(name, model);
+    const options = { ...serverOptions(name, model, engine, config), capture, keySecret };
     const workers = await startWorkers(runtime, name, model.num_workers, options);
-    return { name, workers, digest: policy.digest };
+    return { name, workers, digest: engine.kind === "embedded" ? engine.policy.digest : null };
   });
   const agents = Object.entries(config.responses_api_agents).map(
     async ([name, agent]) => [name, await startHarness(runtime, name, agent)] as const,
@@ -123,9 +123,9 @@ async function start(runtime: Runtime, request: StartRequest): Promise<RunActors
 }
 
 /** Rows name the weights only where one name is true of all of them. */
-function namedPolicy(digests: ReadonlySet<string>) {
+function namedPolicy(digests: ReadonlySet<string | null>) {
   const [checkpoint_digest, ...others] = digests;
-  if (checkpoint_digest === undefined || others.length > 0) return {};
+  if (typeof checkpoint_digest !== "string" || others.length > 0) return {};
   return { policy: { kind: "embedded", checkpoint_digest } };
 }
 
@@ -135,10 +135,15 @@ function serverCapture(decisions: CaptureDecisions, store: ActorRef<CaptureStore
   return target.kind === "module" ? target : { kind: "off" as const };
 }
 
+async function engineOptions(name: string, { engine }: ModelConfig): Promise<EngineOptions> {
+  if (engine.kind !== "embedded") return engine;
+  return { kind: "embedded", policy: await loadPolicy(name, engine) };
+}
+
 function serverOptions(
   name: string,
   model: ModelConfig,
-  policy: PolicySnapshot,
+  engine: EngineOptions,
   config: CorralConfig,
 ) {
   return {
@@ -146,7 +151,7 @@ function serverOptions(
     port: 0 as const,
     workerGeneration: 0,
     model: name,
-    engine: { kind: "embedded" as const, policy },
+    engine,
     samplingOverrides: model.sampling_overrides,
     runSeed: model.engine.seed ?? config.rollout.seed,
     requireRolloutKey: config.token_id_capture.require_rollout_key,
@@ -169,7 +174,7 @@ async function startWorkers(
         maxConcurrency: SHARED_CONCURRENCY,
         stopStage: STAGE.server,
       };
-      const ref = await startingAs(`responses_api_models.${model}`, () =>
+      const ref = await startingAs(`responses_api_models.${model}.engine`, () =>
         runtime.spawn(modelServer, { ...options, workerIndex }, spawnOptions),
       );
       const { url } = await ref.call.address();
@@ -218,7 +223,14 @@ const STARTS_TO_MEND = new Set([
   "HARNESS_NOT_FOUND",
   "HARNESS_MODULE_INVALID",
   "ISOLATION_FAILED",
+  "MODEL_DIRECTORY_INVALID",
 ]);
+
+/** True for a failure that the config's author, or who runs the engine, can mend. */
+function isToMend(error: Error): error is Error & { code: string } {
+  const code = "code" in error ? String(error.code) : "";
+  return STARTS_TO_MEND.has(code) || code.startsWith("ENGINE_");
+}
 
 /** Names the key whose actor does not start; any other failure passes unchanged. */
 async function startingAs<T>(field: string, spawn: () => Promise<T>): Promise<T> {
@@ -230,8 +242,9 @@ async function startingAs<T>(field: string, spawn: () => Promise<T>): Promise<T>
       const named = /^(token_id_capture\.\w+): (.*)/s.exec(cause.message);
       if (named !== null)
         throw new ConfigError("START_FAILED", named[1] ?? field, named[2] ?? "", { cause: error });
-      if (!("code" in cause) || !STARTS_TO_MEND.has(String(cause.code))) continue;
-      const why = cause.cause instanceof Error ? `: ${cause.cause.message}` : "";
+      if (!isToMend(cause)) continue;
+      const inner = cause.cause instanceof Error ? cause.cause.message : "";
+      const why = cause.message.includes(inner) ? "" : `: ${inner}`;
       throw new ConfigError("START_FAILED", field, `${cause.message}${why}`, { cause: error });
     }
     throw error;

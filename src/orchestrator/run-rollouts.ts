@@ -110,6 +110,7 @@ async function runIn(
     watch.detach();
   }
   const { actors, recovery } = core;
+  await warnUnparsed(actors, warn);
   const redelivered = recovery.redelivered.length;
   return await summarise({
     directory,
@@ -149,6 +150,19 @@ async function summarise(ended: Ended): Promise<RunSummary> {
     stopped: counted.rollouts < rollouts ? watch.stop : null,
     evaluationOnly: !Object.values(decisions.selected).includes(true),
   };
+}
+
+/** Said at the end too: the warning of the worker is far up by then. */
+async function warnUnparsed(actors: RunActors, warn: (message: string) => void): Promise<void> {
+  const statuses = await Promise.all(
+    [...actors.servers.values()].flat().map(({ ref }) => ref.call.status()),
+  );
+  const unparsed = statuses.reduce((sum, status) => sum + status.unparsedToolCalls, 0);
+  const calls = statuses.reduce((sum, status) => sum + status.calls, 0);
+  if (unparsed === 0) return;
+  warn(
+    `${unparsed} of ${calls} answers began a tool call that was not understood and was served as text; does the engine's family fit the model?`,
+  );
 }
 
 async function callsPerWorker(actors: RunActors): Promise<Record<string, number>> {

@@ -15,6 +15,31 @@ export type TypedArray =
   | BigInt64Array
   | BigUint64Array;
 
+/** The same kind of array over shared memory. */
+export type SharedView<T extends TypedArray> = T extends Int8Array
+  ? Int8Array<SharedArrayBuffer>
+  : T extends Uint8Array
+    ? Uint8Array<SharedArrayBuffer>
+    : T extends Uint8ClampedArray
+      ? Uint8ClampedArray<SharedArrayBuffer>
+      : T extends Int16Array
+        ? Int16Array<SharedArrayBuffer>
+        : T extends Uint16Array
+          ? Uint16Array<SharedArrayBuffer>
+          : T extends Int32Array
+            ? Int32Array<SharedArrayBuffer>
+            : T extends Uint32Array
+              ? Uint32Array<SharedArrayBuffer>
+              : T extends Float32Array
+                ? Float32Array<SharedArrayBuffer>
+                : T extends Float64Array
+                  ? Float64Array<SharedArrayBuffer>
+                  : T extends BigInt64Array
+                    ? BigInt64Array<SharedArrayBuffer>
+                    : T extends BigUint64Array
+                      ? BigUint64Array<SharedArrayBuffer>
+                      : never;
+
 const moving = new WeakSet<ArrayBufferLike>();
 
 /**
@@ -38,10 +63,10 @@ export function endMove(buffer: ArrayBuffer): void {
 }
 
 /** A copy of `view` in shared memory, as `Runtime.put` gives it. */
-export function putShared<T extends TypedArray>(view: T): T {
+export function putShared<T extends TypedArray>(view: T): SharedView<T> {
   const shared = new SharedArrayBuffer(view.byteLength);
   new Uint8Array(shared).set(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
-  return viewLike(view, shared) as T;
+  return viewLike(view, shared) as SharedView<T>;
 }
 
 /** True for a view on less than half of its buffer, all of which structured clone would copy. */

@@ -1,5 +1,5 @@
 /** What an actor is, apart from any running one: a plain class and a definition that a thread can find again. */
-import type { TypedArray } from "./buffers.js";
+import type { SharedView, TypedArray } from "./buffers.js";
 import type { ActorLogger } from "./logger.js";
 
 /** What `create` is given beside the options. */
@@ -17,7 +17,7 @@ export interface ActorContext {
   /** Writes to the runtime's logger in the main thread. Never throws. */
   readonly logger: ActorLogger;
   /** A copy of a typed array in shared memory; as `Runtime.put`. */
-  put<T extends TypedArray>(view: T): T;
+  put<T extends TypedArray>(view: T): SharedView<T>;
   /** Runs a stateless task on the runtime's pool; as `Runtime.task`. */
   task<T = unknown>(
     module: string,

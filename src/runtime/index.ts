@@ -2,7 +2,7 @@ export { ActorGroup } from "./actor-group.js";
 export type { ActorState } from "./actor-life.js";
 export { ActorPool, type PoolWork } from "./actor-pool.js";
 export type { ActorMethods, ActorStreams, NotCloneable } from "./actor-types.js";
-export { move, type TypedArray } from "./buffers.js";
+export { move, type SharedView, type TypedArray } from "./buffers.js";
 export {
   type ActorContext,
   type ActorDefinition,

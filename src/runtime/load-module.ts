@@ -32,8 +32,11 @@ export function sourceOf(url: string): string {
 async function registerTsx(source: string): Promise<void> {
   let path: string;
   try {
-    // The user's own installation, where the actor module lies.
-    path = createRequire(source).resolve("tsx/esm/api");
+    // The user's own installation, where the actor module lies. What `require` finds is the CommonJS build, which
+    // registers a hook that is not there; the other build lies beside it.
+    path = createRequire(source)
+      .resolve("tsx/esm/api")
+      .replace(/\.cjs$/, ".mjs");
   } catch (cause) {
     throw new Error(
       `${source} is TypeScript: install tsx as a development dependency, or build it and give the .js file`,

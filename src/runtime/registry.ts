@@ -34,10 +34,8 @@ export interface ActorRecord {
   life: ActorLife | undefined;
 }
 
-/** Reports of older dead lose their logs and error: ids stay answerable without growing by much. */
-const FULL_REPORTS = 1000;
 /** Older dead are forgotten; who asks for one is told that it is dead, not why. */
-const KEPT_DEAD = 10_000;
+const KEPT_DEAD = 1000;
 
 export class ActorRegistry {
   readonly #records = new Map<string, ActorRecord>();
@@ -74,13 +72,7 @@ export class ActorRegistry {
     this.#releaseName(record);
     record.holders.clear();
     this.#dead.push(record);
-    const { life } = this.#dead[this.#dead.length - FULL_REPORTS - 1] ?? {};
-    if (life?.report !== undefined) {
-      const { error: _error, ...rest } = life.report;
-      life.report = { ...rest, lastLogs: [] };
-    }
-    if (this.#dead.length <= KEPT_DEAD) return;
-    const oldest = this.#dead.shift();
+    const oldest = this.#dead.length > KEPT_DEAD ? this.#dead.shift() : undefined;
     if (oldest !== undefined) this.#records.delete(oldest.actor.id);
   }
 

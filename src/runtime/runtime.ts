@@ -5,7 +5,7 @@
  * R10. A name is held by one live actor at most, from the beginning of its `spawn`.
  */
 import { ActorGroup } from "./actor-group.js";
-import { putShared, type TypedArray } from "./buffers.js";
+import { putShared, type SharedView, type TypedArray } from "./buffers.js";
 import { type ActorDefinition, isActorDefinition, type TaskOptions } from "./define-actor.js";
 import { RuntimeClosingError } from "./errors.js";
 import { type RuntimeEvent, RuntimeEvents } from "./events.js";
@@ -127,7 +127,7 @@ export class Runtime implements AsyncDisposable {
    * A copy of a typed array in shared memory, of the same class. Sent to an actor, it is not copied again: all read
    * the same bytes. Nothing guards them, so write only before the first send.
    */
-  put<T extends TypedArray>(view: T): T {
+  put<T extends TypedArray>(view: T): SharedView<T> {
     return putShared(view);
   }
 
@@ -153,7 +153,7 @@ export class Runtime implements AsyncDisposable {
     return settleTask(request, await this.#parts.tasks.run(request, options.timeoutMs)) as T;
   }
 
-  /** All actors, the last 10 000 dead included, in the order they were spawned. */
+  /** All actors, the last 1000 dead included, in the order they were spawned. */
   list(): ActorStatus[] {
     return this.#supervisor.actors.list();
   }

@@ -64,10 +64,13 @@ export class Supervisor {
     options: O,
     resolved: ResolvedSpawnOptions,
   ): Promise<ActorHandle<A>> {
-    const existing = resolved.getIfExists
-      ? await this.#existing(definition as ActorDefinition<object, unknown>, resolved)
-      : undefined;
-    if (existing !== undefined) return existing as ActorHandle<A>;
+    // No `await` between the look at the name and taking it: concurrent creators must get one actor.
+    for (;;) {
+      const named = resolved.getIfExists ? this.#named(definition, resolved) : undefined;
+      if (named === undefined) break;
+      // One whose start fails gives its name back: the next creator's turn.
+      if ((await named.life?.started) === true) return this.handleOf<A>(named);
+    }
     const record: ActorRecord = {
       actor: describeActor(`${definition.name}-${++this.#lastNumber}`, definition, resolved),
       definition: definition.name,
@@ -88,23 +91,16 @@ export class Supervisor {
     return this.#directory.handleOf<A>(record.actor);
   }
 
-  /** The live actor of that name, once it has started. */
-  async #existing(
-    definition: ActorDefinition<object, unknown>,
+  /** The live actor that has the name. @throws ACTOR_NAME_TAKEN when it is of another definition */
+  #named<A extends object, O>(
+    definition: ActorDefinition<A, O>,
     { name = "", namespace }: ResolvedSpawnOptions,
-  ): Promise<ActorHandle<object> | undefined> {
-    for (;;) {
-      const record = this.actors.named(name, namespace);
-      if (record === undefined) return undefined;
-      if (record.module !== definition.module || record.definition !== definition.name)
-        throw new ActorNameError(
-          name,
-          namespace,
-          `${labelText(record.actor)}, another kind of actor`,
-        );
-      // One whose start fails gives its name back: the next creator's turn.
-      if ((await record.life?.started) === true) return this.handleOf(record);
-    }
+  ): ActorRecord | undefined {
+    const record = this.actors.named(name, namespace);
+    if (record === undefined) return undefined;
+    if (record.module === definition.module && record.definition === definition.name) return record;
+    const holder = `${labelText(record.actor)}, another kind of actor`;
+    throw new ActorNameError(name, namespace, holder);
   }
 
   #bear<A extends object, O>(

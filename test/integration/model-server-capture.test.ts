@@ -402,6 +402,7 @@ test("the same seeded request with and without the segment reaches the engine al
     temperature: 0.3,
     top_p: 1,
     top_k: 3,
+    min_p: 0,
     max_tokens: 64,
     seed: 5,
   });

@@ -3,16 +3,23 @@ import { readdirSync, readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { onTestFinished } from "vitest";
 import type { CaptureClient } from "../../src/actors/model-server/capture-client.js";
-import type {
-  TokenEngine,
-  TokenGeneration,
-  TokenRequest,
+import {
+  type ChatEngine,
+  FULL_CAPABILITIES,
+  type TokenEngine,
+  type TokenGeneration,
+  type TokenRequest,
 } from "../../src/actors/model-server/engines/engine.js";
+import {
+  type HistoryMode,
+  TokenChatEngine,
+} from "../../src/actors/model-server/engines/token-chat-engine.js";
 import {
   ModelServer,
   type ModelServerSettings,
 } from "../../src/actors/model-server/model-server.js";
-import { Qwen3Renderer } from "../../src/actors/model-server/renderers/qwen3-renderer.js";
+
+import { ChatTemplateRenderer } from "../../src/actors/model-server/renderers/chat-template-renderer.js";
 import { rolloutKey } from "../../src/actors/model-server/rollout-key.js";
 import { StoreSink, type TokenCaptureStore, type TokenSink } from "../../src/capture/index.js";
 import { loadQwen3Vocabulary, qwen3ChatTemplate } from "../../src/embedded-policy/index.js";
@@ -35,13 +42,23 @@ export const SETTINGS: ModelServerSettings = {
 
 const silentLogger = { warn: () => undefined, error: () => undefined };
 
-let renderer: Promise<Qwen3Renderer> | undefined;
+let renderer: Promise<ChatTemplateRenderer> | undefined;
 
-export function qwen3Renderer(): Promise<Qwen3Renderer> {
-  renderer ??= loadQwen3Vocabulary().then(
-    (vocabulary) => new Qwen3Renderer(vocabulary, qwen3ChatTemplate()),
-  );
+/** Qwen3's renderer as the embedded engine has it. */
+export function qwen3Renderer(): Promise<ChatTemplateRenderer> {
+  renderer ??= newQwen3Renderer();
   return renderer;
+}
+
+export async function newQwen3Renderer(
+  guards: (text: string) => boolean = () => false,
+): Promise<ChatTemplateRenderer> {
+  return new ChatTemplateRenderer(await loadQwen3Vocabulary(), {
+    family: "qwen3",
+    chatTemplate: qwen3ChatTemplate(),
+    variables: { enable_thinking: false },
+    guards,
+  });
 }
 
 /** Ids of a text as the model would emit it: special spellings are special tokens. */
@@ -55,6 +72,7 @@ export function toolCallText(name: string, input: unknown): string {
 
 /** An engine whose answers the test writes: a text, or a function of the request. */
 export class ScriptedEngine implements TokenEngine {
+  readonly capabilities = FULL_CAPABILITIES;
   readonly requests: TokenRequest[] = [];
   readonly #answers: (string | ((request: TokenRequest) => Promise<Partial<TokenGeneration>>))[];
   #waiting: (() => void)[] = [];
@@ -126,7 +144,14 @@ export interface RunningServer {
   base(rolloutId: string): string;
 }
 
-type ServerParts = { engine?: TokenEngine; capture?: CaptureClient | null; clock?: ManualClock };
+type ServerParts = {
+  engine?: TokenEngine;
+  /** In place of `engine` and Qwen3's renderer. */
+  chatEngine?: ChatEngine;
+  capture?: CaptureClient | null;
+  clock?: ManualClock;
+  history?: HistoryMode;
+};
 
 /** A listening worker, closed when the test ends. */
 export async function startServer(
@@ -143,12 +168,11 @@ export async function serverOf(
   parts: ServerParts,
   settings: Partial<ModelServerSettings>,
 ): Promise<RunningServer> {
-  const { engine = new ScriptedEngine(), capture = null, clock } = parts;
+  const { engine = new ScriptedEngine(), capture = null, clock, history } = parts;
   const server = new ModelServer(
     { ...SETTINGS, ...settings },
     {
-      engine,
-      renderer: await qwen3Renderer(),
+      engine: parts.chatEngine ?? new TokenChatEngine(engine, await qwen3Renderer(), history),
       capture,
       logger: silentLogger,
       ...(clock === undefined ? {} : { clock }),

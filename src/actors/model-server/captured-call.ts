@@ -12,27 +12,27 @@ import type { TokenLineage } from "../../capture/index.js";
 import { CallRecorder, type RecorderServices } from "./call-recorder.js";
 import type { CaptureClient } from "./capture-client.js";
 import { untilAborted, withDeadline } from "./clock.js";
-import type { TokenEngine, TokenGeneration } from "./engines/engine.js";
+import type { ChatEngine, ChatGeneration } from "./engines/engine.js";
+import { engineErrorCode } from "./engines/engine-error.js";
 import type { ModelRequest, ReplyHead, ServedReply } from "./model-request.js";
 import type { SamplingOverrides } from "./options.js";
 import type { PolicyVersions } from "./policy-versions.js";
-import { continuedPrompt, type Prompt } from "./prompt.js";
-import type { Renderer } from "./renderers/renderer.js";
+import { continuedPrompt, type PreparedPrompt, settledPrompt } from "./prompt.js";
 import { RequestError } from "./request-error.js";
 import type { AdmittedCall, Rollout } from "./rollouts.js";
-import { callSeed, type PinnedSampling, pinSampling } from "./sampling-pin.js";
+import { callSeed, clampToContext, type PinnedSampling, pinSampling } from "./sampling-pin.js";
 import { mintCallId, servedMessageId } from "./served-ids.js";
 import { servedReply } from "./served-reply.js";
-import { stopAt } from "./stop-sequences.js";
 import { tokenEntry } from "./token-entry.js";
+import type { TurnHealth } from "./turn-health.js";
 
 export interface CallServices extends Omit<RecorderServices, "sink"> {
-  readonly engine: TokenEngine;
-  readonly renderer: Renderer;
+  readonly engine: ChatEngine;
   /** Null when capture is off. */
   readonly capture: CaptureClient | null;
   readonly samplingOverrides: SamplingOverrides;
   readonly runSeed: number;
+  readonly turnHealth: TurnHealth;
   readonly versions: PolicyVersions;
 }
 
@@ -58,34 +58,45 @@ export async function runModelCall(
     scope.captured && rollout !== undefined && capture !== null
       ? new CallRecorder({ ...services, sink: capture.sink }, rollout, callId)
       : null;
+  if (recorder !== null && !services.engine.capabilities.tokenIds)
+    throw new RequestError(
+      400,
+      "the engine of this model tells no token ids: nothing can be captured",
+    );
   const prompt = await untilAborted(promptOf(services, request, recorder && rollout), signal);
+  const seed = callSeed(services.runSeed, rollout?.id, callId);
+  const sampling = clampToContext(
+    pinSampling(request.sampling, services.samplingOverrides, seed),
+    prompt.ids?.length,
+    services.engine.capabilities.contextTokens,
+  );
   const head: ReplyHead = {
     messageId: servedMessageId(callId, request.idPrefixes.message),
     model: request.conversation.model,
     createdAtS: Math.floor(services.clock.nowMs() / 1000),
-    inputTokens: prompt.ids.length,
+    // Where only the engine knows the prompt, the count comes with the answer.
+    inputTokens: prompt.ids?.length ?? 0,
   };
   scope.onHead(head);
   await recorder?.begin();
-  const seed = callSeed(services.runSeed, rollout?.id, callId);
-  const sampling = pinSampling(request.sampling, services.samplingOverrides, seed);
   const versionsOf = services.versions.track();
-  const sampled = await generate(services, prompt, sampling, signal, recorder);
+  const generation = await generate(services, request, { prompt, sampling, scope }, recorder);
   const versions = versionsOf();
-  const { generation, reply } = await answerOf(services, request, callId, head, sampled, recorder);
+  services.turnHealth.see(generation.turn, request.conversation.tools.length > 0);
+  const reply = servedReply(request, head, callId, generation);
   // K1, K2
   await recorder?.record((rolloutId) =>
     tokenEntry({
       rolloutId,
       callId,
       request,
-      prompt,
+      prompt: settledPrompt(prompt, generation),
       sampling,
       generation,
       versions,
       reply,
       createdAtMs: services.clock.nowMs(),
-      vocabularySize: services.renderer.vocabularySize,
+      vocabularySize: services.engine.vocabularySize,
     }),
   );
   if (recorder !== null && rollout !== undefined) watchDelivery(rollout, callId, signal);
@@ -112,17 +123,12 @@ export async function promptOf(
   services: CallServices,
   request: ModelRequest,
   rollout: Rollout | null | undefined,
-): Promise<Prompt> {
-  const { renderer } = services;
+): Promise<PreparedPrompt> {
+  const { engine } = services;
+  const { conversation } = request;
   try {
-    if (!rollout)
-      return { ids: await renderer.promptIds(request.conversation), resolution: "ROOT" };
-    return await continuedPrompt(
-      request.conversation,
-      rollout.id,
-      boundedLineage(services),
-      renderer,
-    );
+    if (!rollout) return { ids: (await engine.prompt(conversation)).ids, resolution: "ROOT" };
+    return await continuedPrompt(conversation, rollout.id, boundedLineage(services), engine);
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     throw new RequestError(400, `the request cannot be rendered: ${message}`, { cause: error });
@@ -141,16 +147,30 @@ function boundedLineage({ capture, clock, putTimeoutMs }: CallServices): TokenLi
   };
 }
 
+interface Dispatch {
+  readonly prompt: PreparedPrompt;
+  readonly sampling: PinnedSampling;
+  readonly scope: CallScope;
+}
+
 async function generate(
-  services: CallServices,
-  prompt: Prompt,
-  sampling: PinnedSampling,
-  signal: AbortSignal,
+  { engine, logger }: CallServices,
+  { conversation, stopSequences, callsTools }: ModelRequest,
+  { prompt, sampling, scope: { rollout, signal } }: Dispatch,
   recorder: CallRecorder | null,
-): Promise<TokenGeneration> {
+): Promise<ChatGeneration> {
+  const affinity = rollout === undefined ? {} : { affinity: rollout.id };
   try {
     return await untilAborted(
-      services.engine.generate({ promptIds: prompt.ids, sampling, signal }),
+      engine.generate({
+        conversation,
+        prompt,
+        sampling,
+        stopSequences,
+        callsTools,
+        signal,
+        ...affinity,
+      }),
       signal,
     );
   } catch (error) {
@@ -159,33 +179,12 @@ async function generate(
       throw error;
     }
     await recorder?.end("failed");
-    services.logger.error({ error }, "the engine failed");
+    logger.error({ error }, "the engine failed");
     const message = error instanceof Error ? error.message : String(error);
+    // What the engine refused it would refuse again; a harness must not retry it for minutes.
+    if (engineErrorCode(error) === "ENGINE_REFUSED")
+      throw new RequestError(400, `the engine refused the request: ${message}`, { cause: error });
     throw new RequestError(529, `the engine failed: ${message}`, { cause: error, retryAfterS: 1 });
-  }
-}
-
-/** Ids that cannot be read at all are no answer: the call failed. */
-async function answerOf(
-  { renderer }: CallServices,
-  request: ModelRequest,
-  callId: string,
-  head: ReplyHead,
-  sampled: TokenGeneration,
-  recorder: CallRecorder | null,
-): Promise<{ generation: TokenGeneration; reply: ServedReply }> {
-  try {
-    const { generation, stopSequence } = stopAt(sampled, request.stopSequences, (ids) =>
-      renderer.decode(ids),
-    );
-    const reply = servedReply(request, head, callId, generation, stopSequence, renderer);
-    return { generation, reply };
-  } catch (error) {
-    await recorder?.end("failed");
-    throw new RequestError(529, "the engine sent ids outside the vocabulary", {
-      cause: error,
-      retryAfterS: 1,
-    });
   }
 }
 

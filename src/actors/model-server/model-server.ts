@@ -15,26 +15,27 @@ import type { CaptureClient } from "./capture-client.js";
 import { abortWith, type CallServices, promptOf, runModelCall } from "./captured-call.js";
 import { type Clock, systemClock, withDeadline } from "./clock.js";
 import type { Dialect } from "./dialects/dialect.js";
-import type { TokenEngine } from "./engines/engine.js";
+import type { ChatEngine, EngineCapabilities } from "./engines/engine.js";
 import { buildHttpServer, type Exchange, jsonBody } from "./http-server.js";
 import { clientGoneSignal, sendJson, sendStream } from "./model-exchange.js";
 import type { ModelRequest, ReplyHead, ServedReply } from "./model-request.js";
 import { type ModelServerLimits, type ModelServerOptions, resolveLimits } from "./options.js";
 import { PolicyVersions } from "./policy-versions.js";
-import type { Renderer } from "./renderers/renderer.js";
 import { RequestError } from "./request-error.js";
 import { type Access, type AccessRules, authorise } from "./rollout-access.js";
 import type { RolloutPath } from "./rollout-path.js";
 import { Rollout, type RolloutOpening, Rollouts } from "./rollouts.js";
+import { TurnHealth } from "./turn-health.js";
 
 /** What a worker is made of. */
 export interface ModelServerParts {
-  readonly engine: TokenEngine;
-  readonly renderer: Renderer;
+  readonly engine: ChatEngine;
   /** Null when capture is off. */
   readonly capture: CaptureClient | null;
   readonly logger: ServerLogger;
   readonly clock?: Clock;
+  /** What the engine's start check warned of. */
+  readonly engineWarnings?: readonly string[];
 }
 
 /** The options that are left when the parts are built. */
@@ -47,6 +48,15 @@ export interface ModelServerStatus {
   readonly tokensCaptured: number;
   /** Rollouts that may still call. */
   readonly openRollouts: number;
+  /** Answers whose tool calls were not understood and were served as text. */
+  readonly unparsedToolCalls: number;
+}
+
+/** What a user should know of the engine behind a worker. */
+export interface EngineReport {
+  readonly capabilities: EngineCapabilities;
+  /** Of the start check. */
+  readonly warnings: readonly string[];
 }
 
 export class ModelServer {
@@ -58,6 +68,7 @@ export class ModelServer {
   readonly #access: AccessRules;
   readonly #versions: PolicyVersions;
   readonly #services: CallServices;
+  readonly #turnHealth: TurnHealth;
   readonly #http: FastifyInstance;
   #url: string | undefined;
   #calls = 0;
@@ -75,6 +86,7 @@ export class ModelServer {
     const captureEnabled = parts.capture !== null;
     this.#access = { rollouts: this.#rollouts, keySecret, requireRolloutKey, captureEnabled };
     const { putTimeoutMs } = this.#limits;
+    this.#turnHealth = new TurnHealth(parts.logger);
     this.#versions = new PolicyVersions(settings.policyVersion ?? 0);
     this.#services = {
       ...parts,
@@ -82,6 +94,7 @@ export class ModelServer {
       putTimeoutMs,
       samplingOverrides,
       runSeed,
+      turnHealth: this.#turnHealth,
       versions: this.#versions,
     };
     this.#http = buildHttpServer(
@@ -128,25 +141,42 @@ export class ModelServer {
     return rollout.ledger(workerIndex, workerGeneration);
   }
 
-  /** From now on calls may meet new weights. @throws RangeError when the version does not grow or one is on its way. */
-  beginPolicyUpdate(version: number): void {
+  /**
+   * From now on calls may meet new weights; the engine is paused where it can be. Contract: awaited before the engine
+   * gets the first byte of them. @throws RangeError when the version does not grow or one is on its way.
+   */
+  async beginPolicyUpdate(version: number): Promise<void> {
     this.#versions.begin(version);
+    await this.#parts.engine.pause?.();
   }
 
   /** The new weights are in place; `snapshot` is given to an engine that holds its own. @throws RangeError. */
-  commitPolicyUpdate(version: number, snapshot?: PolicySnapshot): void {
+  async commitPolicyUpdate(version: number, snapshot?: PolicySnapshot): Promise<void> {
     this.#versions.commit(version);
     if (snapshot !== undefined) this.#parts.engine.setPolicy?.({ ...snapshot, version });
+    await this.#parts.engine.resume?.();
   }
 
   /** The weights stay as they were. */
-  cancelPolicyUpdate(version: number): void {
+  async cancelPolicyUpdate(version: number): Promise<void> {
     this.#versions.cancel(version);
+    await this.#parts.engine.resume?.();
   }
 
   status(): ModelServerStatus {
     const { tokensRecorded, openRollouts } = this.#rollouts.totals();
-    return { calls: this.#calls, tokensCaptured: tokensRecorded, openRollouts };
+    const { unparsedToolCalls } = this.#turnHealth;
+    return {
+      calls: this.#calls,
+      tokensCaptured: tokensRecorded,
+      openRollouts,
+      unparsedToolCalls,
+    };
+  }
+
+  engineReport(): EngineReport {
+    const { engine, engineWarnings: warnings = [] } = this.#parts;
+    return { capabilities: { ...engine.capabilities }, warnings };
   }
 
   /** Stops without waiting for clients; calls in flight are aborted. Idempotent. */
@@ -199,7 +229,7 @@ export class ModelServer {
     const call = dialect.parse(jsonBody(request), request.headers);
     const { rollout, captured } = authorise(target, request.headers, this.#access);
     const prompt = await promptOf(this.#services, call.request, captured ? rollout : undefined);
-    return prompt.ids.length;
+    return prompt.ids?.length ?? this.#parts.engine.countTokens(call.request.conversation);
   }
 
   #unknownPost(target: RolloutPath, headers: IncomingHttpHeaders): void {

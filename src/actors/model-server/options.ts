@@ -1,7 +1,7 @@
 /** Options of one model-server worker, checked at start. */
 import { z } from "zod";
 import type { BatchWriter, TokenLineage } from "../../capture/index.js";
-import type { PolicySnapshot } from "../../embedded-policy/index.js";
+import { EngineOptions } from "./engines/options.js";
 
 /** Parameters that win over whatever the harness sends. */
 export const SamplingOverrides = z.strictObject({
@@ -11,6 +11,8 @@ export const SamplingOverrides = z.strictObject({
   top_p: z.number().gt(0).max(1).optional(),
   /** 0 means no limit. */
   top_k: z.number().int().min(0).optional(),
+  /** In [0, 1); 0 means no limit. */
+  min_p: z.number().min(0).lt(1).optional(),
   max_tokens: z.number().int().min(1).optional(),
 });
 export type SamplingOverrides = z.infer<typeof SamplingOverrides>;
@@ -67,13 +69,7 @@ const ModelServerOptionsSchema = z.strictObject({
   workerGeneration: z.number().int().min(0).default(0),
   /** Name under which `/v1/models` lists the policy; a request may name any. */
   model: z.string().min(1),
-  engine: z.strictObject({
-    kind: z.literal("embedded"),
-    policy: z.custom<PolicySnapshot>(
-      (value) => typeof value === "object" && value !== null && "weights" in value,
-      { error: "must be a policy snapshot" },
-    ),
-  }),
+  engine: EngineOptions,
   /** Version of the weights at start. @default 0 */
   policyVersion: z.number().int().min(0).optional(),
   samplingOverrides: SamplingOverrides,

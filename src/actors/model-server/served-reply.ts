@@ -1,19 +1,15 @@
 /** The answer that a harness gets for generated ids. */
-import type { TokenGeneration } from "./engines/engine.js";
+import type { ChatGeneration } from "./engines/engine.js";
 import type { ModelRequest, ReplyHead, ServedReply, ServedToken } from "./model-request.js";
-import type { Renderer } from "./renderers/renderer.js";
 import { servedToolCallId } from "./served-ids.js";
 
-/** @throws the renderer's error when the ids cannot be read at all. */
 export function servedReply(
   request: ModelRequest,
   head: ReplyHead,
   callId: string,
-  generation: TokenGeneration,
-  stopSequence: string | null,
-  renderer: Renderer,
+  generation: ChatGeneration,
 ): ServedReply {
-  const turn = renderer.parseTurn(generation.tokenIds, { toolCalls: request.callsTools });
+  const { turn, stopSequence, promptIds, promptTokens, completionTokens } = generation;
   const hasTools = turn.toolCalls.length > 0;
   const text = stopSequence === null ? turn.text : beforeFirst(turn.text, stopSequence);
   return {
@@ -28,8 +24,10 @@ export function servedReply(
     })),
     finishReason: generation.finishReason,
     stopSequence,
-    tokens: request.wantsLogprobs ? servedTokens(generation, renderer) : null,
-    outputTokens: generation.tokenIds.length,
+    tokens: request.wantsLogprobs ? servedTokens(generation) : null,
+    // 0 in the head where only the engine knows the prompt.
+    inputTokens: head.inputTokens || (promptIds?.length ?? promptTokens ?? 0),
+    outputTokens: generation.tokenIds.length || (completionTokens ?? 0),
   };
 }
 
@@ -38,9 +36,7 @@ function beforeFirst(text: string, stop: string): string {
   return at < 0 ? text : text.slice(0, at);
 }
 
-function servedTokens({ tokenIds, logProbs }: TokenGeneration, renderer: Renderer): ServedToken[] {
-  return Array.from(tokenIds, (id, index) => ({
-    text: renderer.decode([id]),
-    logProb: logProbs[index] ?? Number.NaN,
-  }));
+function servedTokens({ tokenTexts, logProbs }: ChatGeneration): ServedToken[] | null {
+  if (tokenTexts === undefined) return null;
+  return tokenTexts().map((text, index) => ({ text, logProb: logProbs[index] ?? Number.NaN }));
 }

@@ -33,8 +33,13 @@ export function stopAt(
     if (spelled(middle) === null) short = middle;
     else enough = middle;
   }
+  const { completionTokens } = generation;
   const cut = {
     ...generation,
+    // A count that was wrong stays wrong by as much.
+    ...(completionTokens !== undefined && {
+      completionTokens: completionTokens - (ids.length - enough),
+    }),
     tokenIds: ids.slice(0, enough),
     logProbs: Array.from(logProbs).slice(0, enough),
     finishReason: "stop" as const,

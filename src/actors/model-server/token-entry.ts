@@ -5,7 +5,7 @@ import {
   SCHEMA_VERSION,
   type TokenEntry,
 } from "../../capture/index.js";
-import { generationProblem, type TokenGeneration } from "./engines/engine.js";
+import { generationProblem, promptProblem, type TokenGeneration } from "./engines/engine.js";
 import type { ModelRequest, ServedReply } from "./model-request.js";
 import type { Prompt } from "./prompt.js";
 import type { PinnedSampling } from "./sampling-pin.js";
@@ -28,7 +28,8 @@ export interface FinishedCall {
 /** @throws RangeError when the engine's arrays fail a check; they are checked before they become typed arrays. */
 export function tokenEntry(call: FinishedCall): TokenEntry {
   const { request, prompt, generation, reply } = call;
-  const problem = generationProblem(generation, call.vocabularySize);
+  const problem =
+    generationProblem(generation, call.vocabularySize) ?? promptProblem(generation, prompt.ids);
   if (problem !== null) throw new RangeError(problem);
   const { conversation } = request;
   const items = outputItems(reply);

@@ -49,7 +49,7 @@ export function captureDecisions(config: CorralConfig): CaptureDecisions {
     rebuild: block.rebuild_response && target.kind !== "off",
     selected,
     warnings: [...blockWarnings(block, target, selected), ...unpinnedWarnings(config, selected)],
-    errors: blockErrors(block),
+    errors: [...blockErrors(block), ...withoutTokenIds(config, selected)],
   };
 }
 
@@ -162,6 +162,19 @@ function blockErrors(block: Block): ConfigError[] {
       'is missing beside sink; allowed: "module:Export", or rebuild_response: false',
     );
   return [...errors, ...unavailable(block)];
+}
+
+/** Captured agents of a model whose engine tells no token ids. */
+function withoutTokenIds(
+  { responses_api_agents: agents, responses_api_models: models }: CorralConfig,
+  selected: Readonly<Record<string, boolean>>,
+): ConfigError[] {
+  return Object.entries(agents).flatMap(([name, { model }]) => {
+    if (selected[name] !== true || models[model]?.engine.kind !== "openai_compatible") return [];
+    const field = `responses_api_models.${model}.engine.kind`;
+    const problem = `openai_compatible tells no token ids, so the agent ${name} cannot be captured; allowed: an engine that does, or no token_id_capture on that agent`;
+    return [new ConfigError("SETTINGS_CONFLICT", field, problem)];
+  });
 }
 
 /** A setting without its mechanism is refused by name, never ignored. */

@@ -33,6 +33,7 @@ export function describeConfig(input: ConfigInput, options: LoadConfigOptions = 
     if (!isMapping(capture)) break;
     capture[key] = redact(capture[key], `token_id_capture.${key}`, fromEnvironment);
   }
+  shown["responses_api_models"] = redactKeys(config.responses_api_models);
   return stringify(shown, { lineWidth: 0 });
 }
 
@@ -47,6 +48,18 @@ function redact(node: unknown, at: string, secrets: ReadonlyMap<string, string>)
     Object.entries(node).map(([key, child]) => [
       key,
       SECRET_NAME.test(key) ? "***" : redact(child, `${at}.${key}`, secrets),
+    ]),
+  );
+}
+
+/** Engines with their `api_key` hidden, wherever it came from. */
+function redactKeys(models: CorralConfig["responses_api_models"]): Mapping {
+  return Object.fromEntries(
+    Object.entries(models).map(([name, model]) => [
+      name,
+      "api_key" in model.engine && model.engine.api_key !== undefined
+        ? { ...model, engine: { ...model.engine, api_key: "***" } }
+        : model,
     ]),
   );
 }
@@ -80,6 +93,8 @@ function isFileList(input: ConfigInput): input is readonly string[] {
   return Array.isArray(input);
 }
 
+const ENGINE_PATHS = ["checkpoint", "model_dir", "chat_template"] as const;
+
 /** Modules only when they are paths: a bare name is a package. */
 function withAbsolutePaths(config: CorralConfig, folderOf: (at: string) => string): CorralConfig {
   const absolute = (at: string, value: string) => path.resolve(folderOf(at), value);
@@ -93,8 +108,12 @@ function withAbsolutePaths(config: CorralConfig, folderOf: (at: string) => strin
     if (value !== undefined) capture[key] = module(`token_id_capture.${key}`, value);
   }
   for (const [name, { engine }] of Object.entries(config.responses_api_models)) {
-    const at = `responses_api_models.${name}.engine.checkpoint`;
-    if (engine.checkpoint !== undefined) engine.checkpoint = absolute(at, engine.checkpoint);
+    const paths: Mapping = engine;
+    for (const key of ENGINE_PATHS) {
+      const value = paths[key];
+      const at = `responses_api_models.${name}.engine.${key}`;
+      if (typeof value === "string") paths[key] = absolute(at, value);
+    }
   }
   for (const [name, agent] of Object.entries(config.responses_api_agents)) {
     const at = `responses_api_agents.${name}`;

@@ -1,5 +1,6 @@
 /** The config as it is after merging and resolving. Unknown keys are refused; units stand in the names. */
 import { z } from "zod";
+import { HTTP_ENGINES } from "../../actors/index.js";
 
 const kwargs = z.record(z.string(), z.unknown()).default({});
 
@@ -43,6 +44,8 @@ const SamplingOverrides = z.strictObject({
   top_p: z.number().gt(0).max(1).optional(),
   /** 0 means no limit. */
   top_k: z.number().int().min(0).optional(),
+  /** 0 means no limit. */
+  min_p: z.number().min(0).lt(1).optional(),
   max_tokens: count.optional(),
 });
 
@@ -54,6 +57,7 @@ const Engine = z.discriminatedUnion("kind", [
     /** Path of a saved policy. Default: the untrained one. */
     checkpoint: z.string().min(1).optional(),
   }),
+  ...HTTP_ENGINES,
 ]);
 
 const Model = z.strictObject({

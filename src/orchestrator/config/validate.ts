@@ -8,6 +8,7 @@
  */
 import { parse as parseYaml } from "yaml";
 import type { z } from "zod";
+import { ENGINE_KINDS } from "../../actors/index.js";
 import { ConfigError } from "../errors.js";
 import { corralSpelling } from "./gym-keys.js";
 import type { ResolvedValues } from "./interpolate.js";
@@ -116,7 +117,7 @@ function typeName(expected: string): string {
 
 function unionMembers(issue: z.core.$ZodIssueInvalidUnion): string {
   const kinds =
-    issue.path[0] === "responses_api_agents" ? ["claude_code", "function"] : ["embedded"];
+    issue.path[0] === "responses_api_agents" ? ["claude_code", "function"] : ENGINE_KINDS;
   return kinds.map((kind) => JSON.stringify(kind)).join(", ");
 }
 

@@ -60,9 +60,9 @@ responses_api_agents: { loop: { kind: function, model: policy, module: ./h.mjs#r
     const config = loadConfig([first, second]);
     expect(config.token_id_capture.dir).toBe(path.join(folder, "one/.corral"));
     expect(config.token_id_capture.sink).toBe(`${path.join(folder, "one/sink.mjs")}:Sink`);
-    expect(config.responses_api_models["policy"]?.engine.checkpoint).toBe(
-      path.join(folder, "two/policy.bin"),
-    );
+    expect(config.responses_api_models["policy"]?.engine).toMatchObject({
+      checkpoint: path.join(folder, "two/policy.bin"),
+    });
     expect(config.responses_api_agents["loop"]).toMatchObject({
       module: `${path.join(folder, "two/h.mjs")}#run`,
     });
@@ -216,8 +216,8 @@ describe("refusals", () => {
     ["an open bound", withModel({ sampling_overrides: { top_p: 0 } }), "allowed: more than 0"],
     [
       "an unknown engine",
-      withModel({ engine: { kind: "vllm" } }),
-      'responses_api_models.policy.engine.kind: "vllm" is not valid; allowed: "embedded"',
+      withModel({ engine: { kind: "tgi" } }),
+      'responses_api_models.policy.engine.kind: "tgi" is not valid; allowed: "embedded", "vllm", "sglang", "llama_cpp", "vllm_chat", "openai_compatible"',
     ],
     [
       "an unknown harness",

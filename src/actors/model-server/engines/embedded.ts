@@ -7,9 +7,16 @@
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { EmbeddedPolicy, PolicySnapshot } from "../../../embedded-policy/index.js";
-import type { TokenEngine, TokenGeneration, TokenRequest } from "./engine.js";
+import {
+  FULL_CAPABILITIES,
+  type TokenEngine,
+  type TokenGeneration,
+  type TokenRequest,
+} from "./engine.js";
+import { EngineError } from "./engine-error.js";
 
 export class EmbeddedEngine implements TokenEngine {
+  readonly capabilities = FULL_CAPABILITIES;
   readonly #policy: Pick<EmbeddedPolicy, "generate">;
   #snapshot: PolicySnapshot;
   #tail: Promise<void> = Promise.resolve();
@@ -35,6 +42,8 @@ export class EmbeddedEngine implements TokenEngine {
 
   #generateNow({ promptIds, sampling, signal }: TokenRequest): TokenGeneration {
     signal.throwIfAborted();
+    if (sampling.min_p > 0)
+      throw new EngineError("ENGINE_REFUSED", "the embedded engine has no min_p");
     const snapshot = this.#snapshot; // B2
     const generation = this.#policy.generate(snapshot, promptIds, {
       temperature: sampling.temperature,

@@ -1,7 +1,7 @@
 /**
- * Conversations as the Qwen3 chat template wants them: every content a string (null or parts make it throw), arguments
- * as the text that `tojson` would give, `reasoning_content` always present (else the template looks for `</think>` in
- * the content and takes it apart).
+ * Conversations as chat templates want them: every content a string (null or parts make them throw), arguments in the
+ * family's form, `reasoning_content` always present (else Qwen3's looks for `</think>` in the content and takes it
+ * apart).
  */
 import { Template } from "@huggingface/jinja";
 import type {
@@ -9,6 +9,7 @@ import type {
   ConversationMessage,
   ToolSpecification,
 } from "../../../capture/index.js";
+import type { Family } from "./families.js";
 
 export type TemplateMessage =
   | { readonly role: "system" | "user" | "tool"; readonly content: string }
@@ -21,7 +22,7 @@ export type TemplateMessage =
 
 interface TemplateToolCall {
   readonly type: "function";
-  readonly function: { readonly name: string; readonly arguments: string };
+  readonly function: { readonly name: string; readonly arguments: unknown };
 }
 
 const json = new Template("{{ value | tojson }}");
@@ -31,28 +32,59 @@ export function templateJson(value: unknown): string {
   return json.render({ value });
 }
 
-export function templateTool(tool: ToolSpecification): unknown {
-  const { name, description, parameters } = tool;
-  return { type: "function", function: { name, description, parameters } };
+/** Applied to whatever came from outside; each may return a replacement. */
+export interface Guards {
+  /** A string that the template writes as it is. */
+  readonly text: (text: string) => string;
+  /** A tool result, which some templates write through `tojson`. */
+  readonly toolText: (text: string) => string;
+  /** A JSON value that the template takes apart or writes through `tojson`. */
+  readonly value: (value: unknown) => unknown;
 }
 
-/** `guard` is applied to every string that came from outside; it may replace the string. */
+export function templateTool(tool: ToolSpecification, guards: Guards): unknown {
+  const { name, description, parameters } = tool;
+  return guards.value({ type: "function", function: { name, description, parameters } });
+}
+
 export function templateMessage(
   message: ConversationMessage,
-  guard: (text: string) => string,
+  guards: Guards,
+  argumentsForm: Family["argumentsForm"],
 ): TemplateMessage {
-  if (message.role === "assistant") return assistantMessage(message, guard);
+  if (message.role === "assistant") return assistantMessage(message, guards, argumentsForm);
+  const guard = message.role === "tool" ? guards.toolText : guards.text;
   return { role: message.role, content: guard(message.text) };
 }
 
-function assistantMessage(turn: AssistantTurn, guard: (text: string) => string): TemplateMessage {
+function assistantMessage(
+  turn: AssistantTurn,
+  guards: Guards,
+  argumentsForm: Family["argumentsForm"],
+): TemplateMessage {
   return {
     role: "assistant",
-    content: guard(turn.text),
-    reasoning_content: guard(turn.reasoning ?? ""),
+    content: guards.text(turn.text),
+    reasoning_content: guards.text(turn.reasoning ?? ""),
     tool_calls: turn.toolCalls.map((call) => ({
       type: "function",
-      function: { name: guard(call.name), arguments: guard(templateJson(call.arguments)) },
+      function: {
+        name: guards.text(call.name),
+        arguments:
+          argumentsForm === "json"
+            ? guards.text(templateJson(call.arguments))
+            : guards.value(call.arguments),
+      },
     })),
   };
+}
+
+/** The value with each string in it, keys included, given to `replace`. */
+export function mapStrings(value: unknown, replace: (text: string) => string): unknown {
+  if (typeof value === "string") return replace(value);
+  if (Array.isArray(value)) return value.map((item) => mapStrings(item, replace));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [replace(key), mapStrings(item, replace)]),
+  );
 }

@@ -4,8 +4,8 @@ import { EmbeddedEngine } from "../../../../src/actors/model-server/engines/embe
 import { startKeepAlive } from "../../../../src/actors/model-server/keep-alive.js";
 import { parseModelServerOptions } from "../../../../src/actors/model-server/options.js";
 import {
-  betweenLineBreaks,
   Placeholders,
+  withoutEdges,
 } from "../../../../src/actors/model-server/renderers/placeholders.js";
 import { authorise } from "../../../../src/actors/model-server/rollout-access.js";
 import { presentsKey, rolloutKey } from "../../../../src/actors/model-server/rollout-key.js";
@@ -137,6 +137,7 @@ test("overrides win over the request, the request over the defaults", () => {
   expect(pinSampling({ temperature: 0, top_k: 5 }, { temperature: 1, max_tokens: 9 }, 7)).toEqual({
     temperature: 1,
     top_p: 1,
+    min_p: 0,
     top_k: 5,
     max_tokens: 9,
     seed: 7,
@@ -192,8 +193,10 @@ test("A1. keep-alive starts after its time, pings every 5 s, and stops", () => {
 });
 
 describe("placeholders", () => {
+  const isLineBreak = (character: string) => character === "\n";
+
   test("H1. no content is taken for another's placeholder", () => {
-    const placeholders = new Placeholders();
+    const placeholders = new Placeholders(isLineBreak);
     const first = placeholders.replace("evil");
     const second = placeholders.replace(first);
     expect(placeholders.split(`a${second}b${first}c`)).toEqual([
@@ -206,17 +209,19 @@ describe("placeholders", () => {
   });
 
   test("H2. line breaks at the edges stay outside", () => {
-    const replaced = new Placeholders().replace("\n\na\nb\n");
+    const replaced = new Placeholders(isLineBreak).replace("\n\na\nb\n");
     expect(replaced).toMatch(/^\n\n\w+\n$/);
-    expect(new Placeholders().replace("\n\n")).toBe("\n\n");
-    expect(new Placeholders().replace("")).toBe("");
-    expect(betweenLineBreaks("\n".repeat(1_000_000))).toEqual([1_000_000, 1_000_000]);
+    expect(new Placeholders(isLineBreak).replace("\n\n")).toBe("\n\n");
+    expect(new Placeholders(isLineBreak).replace("")).toBe("");
+    expect(withoutEdges("\n".repeat(1_000_000), isLineBreak)).toEqual([1_000_000, 1_000_000]);
   });
 
-  test("JSON text replaces its placeholder with the quotes", () => {
-    const placeholders = new Placeholders();
-    const rendered = `<${JSON.stringify(placeholders.replaceJson('{"a":1}'))}>`;
-    expect(placeholders.split(rendered).map((piece) => piece.text)).toEqual(["<", '{"a":1}', ">"]);
+  test("a string within a value is its JSON text where the template writes JSON, else itself", () => {
+    const placeholders = new Placeholders(isLineBreak);
+    const inside = placeholders.replaceInValue('say "hi"');
+    const rendered = `<${JSON.stringify(inside)}|${inside}>`;
+    const texts = placeholders.split(rendered).map((piece) => piece.text);
+    expect(texts).toEqual(["<", String.raw`"say \"hi\""`, "|", 'say "hi"', ">"]);
   });
 });
 
@@ -228,7 +233,7 @@ describe("embedded engine", () => {
     finishReason: "stop",
   };
   const snapshot: PolicySnapshot = { version: 4, digest: "d", weights: new Float64Array(1) };
-  const sampling = { temperature: 1, top_p: 0.9, top_k: 2, max_tokens: 3, seed: 5 };
+  const sampling = { temperature: 1, top_p: 0.9, top_k: 2, min_p: 0, max_tokens: 3, seed: 5 };
   const request = (signal = new AbortController().signal) => ({
     promptIds: Int32Array.of(9),
     sampling,

@@ -1,22 +1,23 @@
 import { Template } from "@huggingface/jinja";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
-import { Qwen3Renderer } from "../../../../src/actors/model-server/renderers/qwen3-renderer.js";
+import type { ChatTemplateRenderer } from "../../../../src/actors/model-server/renderers/chat-template-renderer.js";
 import type { Conversation, ConversationMessage } from "../../../../src/capture/index.js";
 import {
   loadQwen3Vocabulary,
   qwen3ChatTemplate,
   type Vocabulary,
 } from "../../../../src/embedded-policy/index.js";
+import { newQwen3Renderer, qwen3Renderer } from "../../../support/model-server.js";
 
 let vocabulary: Vocabulary;
-let renderer: Qwen3Renderer;
-let piecewise: Qwen3Renderer;
+let renderer: ChatTemplateRenderer;
+let piecewise: ChatTemplateRenderer;
 
 beforeAll(async () => {
   vocabulary = await loadQwen3Vocabulary();
-  renderer = new Qwen3Renderer(vocabulary, qwen3ChatTemplate());
-  piecewise = new Qwen3Renderer(vocabulary, qwen3ChatTemplate(), () => true);
+  renderer = await qwen3Renderer();
+  piecewise = await newQwen3Renderer(() => true);
 });
 
 const tool = (description: string) => ({
@@ -276,11 +277,6 @@ describe("a continuation", () => {
       "\n<|im_start|>user\n<tool_response>\nx<|im_end|>\n</tool_response><|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
     );
   });
-});
-
-test("a template with an unknown special token is refused", () => {
-  const template = `${qwen3ChatTemplate()}<|vision_start|>`;
-  expect(() => new Qwen3Renderer(vocabulary, template)).toThrow(RangeError);
 });
 
 test("a prompt of a megabyte is rendered", async () => {

@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Qwen3Renderer } from "../../../../src/actors/model-server/renderers/qwen3-renderer.js";
+import type { ChatTemplateRenderer } from "../../../../src/actors/model-server/renderers/chat-template-renderer.js";
 import { loadQwen3Vocabulary, type Vocabulary } from "../../../../src/embedded-policy/index.js";
 import { emitted, qwen3Renderer } from "../../../support/model-server.js";
 
-let renderer: Qwen3Renderer;
+let renderer: ChatTemplateRenderer;
 let vocabulary: Vocabulary;
 
 beforeAll(async () => {
@@ -40,16 +40,23 @@ test.each([
   ["no closing mark", '<tool_call>\n{"name": "Bash", "arguments": {}}'],
   ["a closing mark alone", "a</tool_call>b"],
   ["an opening mark inside", `<tool_call>{"name"${call("x")}`],
-])("T1. %s stays text, verbatim", async (_what, text) => {
-  expect(await parse(`${text}<|im_end|>`)).toEqual({ reasoning: "", text, toolCalls: [] });
+])("%s stays text, verbatim, and is counted", async (_what, text) => {
+  const malformedToolCalls = text.split("<tool_call>").length - 1;
+  expect(await parse(`${text}<|im_end|>`)).toEqual({
+    reasoning: "",
+    text,
+    toolCalls: [],
+    ...(malformedToolCalls === 0 ? {} : { malformedToolCalls }),
+  });
 });
 
-test("T1. a good call after a bad one is still a call", async () => {
+test("a good call after a bad one is still a call", async () => {
   const turn = await parse(`<tool_call>bad${call('{"name": "a", "arguments": {}}')}<|im_end|>`);
   expect(turn).toEqual({
     reasoning: "",
     text: "<tool_call>bad",
     toolCalls: [{ name: "a", arguments: {} }],
+    malformedToolCalls: 1,
   });
 });
 
@@ -85,8 +92,11 @@ describe("T2. reasoning", () => {
       text: "yes",
     });
   });
-  test.each(["<think>never closed", "first <think>then</think>"])("%s is text", async (text) => {
-    expect(await parse(`${text}<|im_end|>`)).toMatchObject({ reasoning: "", text });
+  test.each([
+    ["<think>never closed", "never closed", ""],
+    ["first <think>then</think>", "then", "first "],
+  ])("%s holds no reasoning in its text", async (written, reasoning, text) => {
+    expect(await parse(`${written}<|im_end|>`)).toMatchObject({ reasoning, text });
   });
 });
 

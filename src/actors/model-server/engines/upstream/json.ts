@@ -1,0 +1,73 @@
+/**
+ * Reads what inference servers call JSON.
+ *
+ * J1. `NaN` and `Infinity`, which Python writes, are read as numbers that no check lets pass; they never become null.
+ * J2. A reader throws ENGINE_REPLY_INVALID naming the field; what is not read is not looked at.
+ */
+import { EngineError } from "../engine-error.js";
+
+type Json = Readonly<Record<string, unknown>>;
+
+const NOT_FINITE = /"(?:[^"\\]|\\.)*"|-?Infinity\b|\bNaN\b/g;
+/** In place of a number that is not finite. No server sends this text by itself. */
+const MARK = "\u0000not-finite";
+
+/** @throws ENGINE_REPLY_INVALID when the text is no JSON. */
+export function parseReply(text: string, what: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    return parseWithNaN(text, what, cause); // J1
+  }
+}
+
+function parseWithNaN(text: string, what: string, cause: unknown): unknown {
+  const marked = text.replace(NOT_FINITE, (found) =>
+    found.startsWith('"') ? found : JSON.stringify(MARK),
+  );
+  try {
+    return JSON.parse(marked, (_key, value: unknown) => (value === MARK ? Number.NaN : value));
+  } catch {
+    throw new EngineError("ENGINE_REPLY_INVALID", `${what} is no JSON: ${text.slice(0, 200)}`, {
+      cause,
+    });
+  }
+}
+
+function invalid(path: string, expected: string, value: unknown): EngineError {
+  const shown = JSON.stringify(value)?.slice(0, 80) ?? "missing";
+  return new EngineError("ENGINE_REPLY_INVALID", `${path} is ${shown}; it must be ${expected}`);
+}
+
+export function objectAt(value: unknown, path: string): Json {
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw invalid(path, "an object", value);
+  return value as Json;
+}
+
+export function arrayAt(value: unknown, path: string): readonly unknown[] {
+  if (!Array.isArray(value)) throw invalid(path, "a list", value);
+  return value;
+}
+
+/** Integers; undefined when the field is absent or null. */
+export function idsAt(value: unknown, path: string): number[] | undefined {
+  if (value === undefined || value === null) return undefined;
+  return arrayAt(value, path).map((id, at) => {
+    if (!Number.isSafeInteger(id)) throw invalid(`${path}.${at}`, "an integer", id);
+    return id as number;
+  });
+}
+
+/** A number as it is; NaN for whatever is none, so that it fails the check by its place. */
+export function logProbOf(value: unknown): number {
+  return typeof value === "number" ? value : Number.NaN;
+}
+
+export function countAt(value: unknown): number | undefined {
+  return Number.isSafeInteger(value) ? (value as number) : undefined;
+}
+
+export function textAt(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
