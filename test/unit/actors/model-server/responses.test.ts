@@ -51,7 +51,8 @@ describe("R2. what is unknown leaves no trace, what is wrong is named", () => {
     [{ input: [user, { role: "assistant", content: "x" }] }, /^input\.1: the last/],
     [{ tools: [{ type: "function" }] }, /^tools\.0\.name: /],
     [{ background: true }, /^background: /],
-  ])("%j", (body, message) => {
+    [{ metadata: JSON.parse(`${"[".repeat(300)}${"]".repeat(300)}`) }, /^metadata: must not nest/],
+  ])("%o", (body, message) => {
     expect(() => open(body)).toThrow(RequestError);
     expect(() => open(body)).toThrow(message);
   });
