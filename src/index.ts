@@ -9,7 +9,9 @@ export type {
   TrainingStep,
 } from "./actors/index.js";
 export {
+  type FlatTrajectory,
   finalizeRolloutTokenCapture,
+  flattenTrajectory,
   isTrainable,
   rebuildEntriesFile,
   retireRolloutTokenCapture,
@@ -17,6 +19,7 @@ export {
   type TokenLineage,
   type TokenSink,
   type TokenSource,
+  trajectoryRows,
 } from "./capture/index.js";
 export { loadCheckpoint } from "./embedded-policy/index.js";
 export {

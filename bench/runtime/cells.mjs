@@ -109,6 +109,20 @@ async function rawSubmitters() {
   };
 }
 
+/** Stream items for each second of processor time, of all threads together, by repetition: what load cannot change. */
+export async function streamItemsPerCpuSecond(peer, repetitions) {
+  const items = 20 * STREAM_ITEMS;
+  const rates = [];
+  await peer.stream(items);
+  for (let repetition = 0; repetition < repetitions; repetition++) {
+    const before = process.cpuUsage();
+    await peer.stream(items);
+    const { user, system } = process.cpuUsage(before);
+    rates.push((items / (user + system)) * 1e6);
+  }
+  return rates;
+}
+
 /** Milliseconds until an actor without imports is ready, of 15; and MiB of memory each, of 16 idle ones. */
 export async function startAndMemory() {
   const runtime = await createRuntime({ logger: silent });

@@ -1,9 +1,10 @@
 // npm run build && node bench/runtime/main.mjs [repetitions] [ms per cell]
 import { cpus } from "node:os";
-import { cellsOf, nToN, startAndMemory } from "./cells.mjs";
+import { cellsOf, nToN, startAndMemory, streamItemsPerCpuSecond } from "./cells.mjs";
+import { deaths, printDeaths } from "./deaths.mjs";
 import { interleaved } from "./measure.mjs";
 import { peers } from "./peers.mjs";
-import { printChecks, printRatios, printRay, printStart } from "./tables.mjs";
+import { printChecks, printPerCpuSecond, printRatios, printRay, printStart } from "./tables.mjs";
 
 const repetitions = Number(process.argv[2] ?? 15);
 const ms = Number(process.argv[3] ?? 100);
@@ -24,9 +25,15 @@ const rates = await interleaved(cells, {
 });
 process.stderr.write("\n");
 await many.close();
+const perCpuSecond = {
+  raw: await streamItemsPerCpuSecond(open.raw, 5),
+  corral: await streamItemsPerCpuSecond(open.corral, 5),
+};
 await Promise.all(Object.values(open).map((peer) => peer.close()));
 printRatios(rates);
 const start = await startAndMemory();
 printStart(start);
+printPerCpuSecond(perCpuSecond);
 printRay(rates);
-process.exitCode = printChecks(rates, start) ? 0 : 1;
+const checked = printChecks(rates, start);
+process.exitCode = printDeaths(await deaths(repetitions)) && checked ? 0 : 1;

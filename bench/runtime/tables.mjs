@@ -40,6 +40,13 @@ export function printStart({ startMs, idleMiB }) {
   console.log(`Memory of an idle actor without imports: ${idleMiB.toFixed(1)} MiB`);
 }
 
+/** Wall-clock rates fall with the load of the machine; this does not. */
+export function printPerCpuSecond({ raw, corral }) {
+  console.log(
+    `Stream items for each second of processor time of both threads: raw ${thousands(median(raw))}, Corral ${thousands(median(corral))}`,
+  );
+}
+
 export function printRay(rates) {
   console.log("\n| | Corral, thread to thread | Ray, as published |\n|---|---|---|");
   for (const [cell, ray] of Object.entries(RAY))

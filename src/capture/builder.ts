@@ -14,14 +14,13 @@
  *     calls failed, what is left must not earn the task's reward.
  */
 import type { BuildOptions, TrajectoryBuild } from "./build.js";
-import { linkCalls } from "./call-graph.js";
 import { callWarnings } from "./call-health.js";
 import { callerReasons, judgeChains } from "./chain-judge.js";
+import { linkRollout } from "./link-rollout.js";
 import { chainMetrics } from "./metrics.js";
 import { settlePurposes } from "./purpose.js";
 import { type BuildError, findProblem } from "./record-problems.js";
 import type { TokenEntry } from "./records.js";
-import { attributeTerminal } from "./terminal.js";
 
 /** Chains the recorded calls of one rollout. Time linear in tokens. */
 export function buildTrajectory(
@@ -30,14 +29,7 @@ export function buildTrajectory(
 ): TrajectoryBuild {
   const problem = findProblem(entries, options.rolloutId);
   if (problem !== undefined) return failedBuild(entries.length, options, problem);
-  const calls = [...new Map(entries.map((entry) => [entry.model_call_id, entry])).values()];
-  const attribution = attributeTerminal(options.terminal, calls);
-  const evidence = {
-    undelivered: new Set(options.undeliveredCallIds),
-    finalCallId: attribution.call_id,
-  };
-  const withTokens = calls.filter((entry) => entry.generation_token_ids.length > 0);
-  const graph = linkCalls(withTokens, evidence);
+  const { calls, graph, attribution } = linkRollout(entries, options);
   if (graph.leaves.length === 0) {
     const message = "no chain is free of quarantined calls and holds a generated token";
     return failedBuild(calls.length, options, { code: "NO_SAFE_CHAIN", message });

@@ -11,11 +11,16 @@ import { buildTrajectory, failedBuild } from "./builder.js";
 import { CaptureError } from "./errors.js";
 import type { TokenCaptureMetrics } from "./metrics.js";
 import { parseTokenEntry } from "./parse-entry.js";
-import { type RebuiltResponse, rebuildResponse } from "./projection.js";
+import { type ProjectionOptions, type RebuiltResponse, rebuildResponse } from "./projection.js";
 import type { BuildError } from "./record-problems.js";
 import type { TokenEntry } from "./records.js";
 import { describeError } from "./snapshot.js";
 import { type RowTrajectory, rowTrajectories } from "./trajectory-rows.js";
+
+export interface RebuildOptions extends Pick<ProjectionOptions, "outputForm"> {
+  /** Default `main`. */
+  readonly delivery?: DeliveryMode;
+}
 
 /** One rollout's build, as `corral rebuild` prints it. */
 export interface RebuiltRollout {
@@ -42,13 +47,13 @@ interface RolloutLines {
  */
 export async function* rebuildEntries(
   lines: AsyncIterable<string> | Iterable<string>,
-  delivery: DeliveryMode = "main",
+  options: RebuildOptions = {},
 ): AsyncGenerator<RebuiltRollout> {
   const rollouts = await groupLines(lines);
   for (const [rolloutId, rollout] of rollouts) {
     // Freed as they are built: the file may be larger than one build.
     rollouts.delete(rolloutId);
-    yield toRebuilt(buildLines(rolloutId, rollout, delivery), delivery);
+    yield toRebuilt(buildLines(rolloutId, rollout, options), options);
   }
 }
 
@@ -58,10 +63,10 @@ export async function* rebuildEntries(
  */
 export async function* rebuildEntriesFile(
   path: string,
-  delivery: DeliveryMode = "main",
+  options: RebuildOptions = {},
 ): AsyncGenerator<RebuiltRollout> {
   await using file = await open(path);
-  yield* rebuildEntries(file.readLines(), delivery);
+  yield* rebuildEntries(file.readLines(), options);
 }
 
 async function groupLines(
@@ -105,22 +110,22 @@ function parseLine(line: string, lineNumber: number): { rollout_id: string } {
 function buildLines(
   rolloutId: string,
   { entries, lines, error }: RolloutLines,
-  delivery: DeliveryMode,
+  { delivery = "main" }: RebuildOptions,
 ): TrajectoryBuild {
   return error === undefined
     ? buildTrajectory(entries, { rolloutId, delivery })
     : failedBuild(lines, { rolloutId }, error);
 }
 
-function toRebuilt(build: TrajectoryBuild, delivery: DeliveryMode): RebuiltRollout {
+function toRebuilt(build: TrajectoryBuild, options: RebuildOptions): RebuiltRollout {
   const { error } = build;
   return {
     rollout_id: build.rolloutId,
-    rebuilt_response: rebuildResponse(build),
+    rebuilt_response: rebuildResponse(build, options),
     metrics: build.metrics,
     mask_sample: build.masked,
     unresolved_retries: [...build.unresolvedRetries],
-    ...(delivery === "all" ? { trajectories: rowTrajectories(build, {}) } : {}),
+    ...(options.delivery === "all" ? { trajectories: rowTrajectories(build, options) } : {}),
     ...(error === undefined ? {} : { error: `${error.code}: ${error.message}` }),
   };
 }

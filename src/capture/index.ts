@@ -11,9 +11,20 @@ export {
 } from "./delivery.js";
 export { cumulativeDigest, entryDigest } from "./digest.js";
 export { echoEquivalent } from "./echo.js";
-export { type RebuiltRollout, rebuildEntries, rebuildEntriesFile } from "./entries-jsonl.js";
+export {
+  type RebuildOptions,
+  type RebuiltRollout,
+  rebuildEntries,
+  rebuildEntriesFile,
+} from "./entries-jsonl.js";
 export { type EntryRow, encodeEntry } from "./entry-row.js";
 export * from "./errors.js";
+export {
+  type ChainBreak,
+  type DecodeTokens,
+  explainBreaks,
+  type TokenDifference,
+} from "./explain.js";
 export { contextDigest, FINGERPRINT_VERSION, normalizeAssistantText } from "./fingerprint.js";
 export { type FlatTrajectory, flattenTrajectory } from "./flatten.js";
 export type { CallLedger } from "./ledger.js";
@@ -30,6 +41,7 @@ export {
 export { CALL_PURPOSES, type CallPurpose, TRAINED_PURPOSES } from "./purpose.js";
 export type { BuildError } from "./record-problems.js";
 export * from "./records.js";
+export { type RolloutTree, rolloutTree, type TreeCall } from "./rollout-tree.js";
 export { acquireRunLock } from "./run-lock.js";
 export {
   STORE_FILE_NAME,

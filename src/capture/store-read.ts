@@ -31,16 +31,25 @@ const ENTRY_COLUMNS =
 
 export class StoreReader {
   readonly #readTransaction: (rolloutId: string) => TokenCaptureSnapshot | undefined;
+  readonly #peekTransaction: (rolloutId: string) => TokenCaptureSnapshot | undefined;
   readonly #sql: ReturnType<typeof readStatements>;
 
   constructor(connection: Connection) {
     this.#sql = readStatements(connection);
     this.#readTransaction = connection.transaction((rolloutId: string) => this.#read(rolloutId));
+    this.#peekTransaction = connection.transaction((rolloutId: string) =>
+      this.#read(rolloutId, false),
+    );
   }
 
   /** Flags and records at one moment; undefined when the rollout is not frozen. */
   snapshot(rolloutId: string): TokenCaptureSnapshot | undefined {
     return this.#readTransaction(rolloutId);
+  }
+
+  /** The same in any state; undefined when the rollout was never seen. */
+  peek(rolloutId: string): TokenCaptureSnapshot | undefined {
+    return this.#peekTransaction(rolloutId);
   }
 
   candidates(rolloutId: string, key: LineageKey): readonly LineageNode[] {
@@ -64,9 +73,10 @@ export class StoreReader {
     return ids;
   }
 
-  #read(rolloutId: string): TokenCaptureSnapshot | undefined {
+  #read(rolloutId: string, frozenOnly = true): TokenCaptureSnapshot | undefined {
     const head = this.#sql.head.get(rolloutId);
-    if (head === undefined || head.state !== ROLLOUT_STATE.frozen) return undefined;
+    if (head === undefined) return undefined;
+    if (frozenOnly && head.state !== ROLLOUT_STATE.frozen) return undefined;
     const reasons = new Set(this.#sql.reasons.all(head.rid).map((row) => row.reason));
     if (head.dangling !== 0) reasons.add("DANGLING_INTENT");
     const entries = this.#decodeAll(head.rid, reasons);

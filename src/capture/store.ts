@@ -138,6 +138,14 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
     return snapshot;
   }
 
+  /**
+   * What is stored of a rollout now, in any state, without a write; undefined when it was never seen. For diagnosis:
+   * an open rollout may still change, and the records of a dropped one are gone.
+   */
+  async peek(rolloutId: string): Promise<TokenCaptureSnapshot | undefined> {
+    return this.#read(() => this.#reader.peek(rolloutId));
+  }
+
   async drop(
     rolloutId: string,
     snapshot: { readonly snapshotId: string; readonly version: number },

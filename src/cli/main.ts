@@ -6,6 +6,8 @@
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { configCommand } from "./commands/config.js";
 import { doctorCommand } from "./commands/doctor.js";
+import { explainCommand, inspectRolloutCommand } from "./commands/explain.js";
+import { exportCommand } from "./commands/export.js";
 import { mockEngineCommand } from "./commands/mock-engine.js";
 import { rebuildCommand } from "./commands/rebuild.js";
 import { runCommand } from "./commands/run.js";
@@ -24,8 +26,25 @@ function portOf(text: string): number {
   throw new InvalidArgumentError("allowed: 0 to 65535");
 }
 
-/** The commands that start actors and stay. */
-function addRunning(corral: Command, finish: (code: number) => void): void {
+/** Takes a command's exit code. */
+type Finish = (code: number) => void;
+
+function program(finish: Finish): Command {
+  const corral = new Command("corral")
+    .description(
+      "RL rollouts of external agent harnesses, with the exact tokens the policy sampled",
+    )
+    .exitOverride()
+    .configureOutput({ writeErr: () => undefined });
+  addRunCommands(corral, finish);
+  addRowCommands(corral, finish);
+  addEvidenceCommands(corral, finish);
+  addEngineCommands(corral, finish);
+  for (const command of corral.commands) command.exitOverride();
+  return corral;
+}
+
+function addRunCommands(corral: Command, finish: Finish): void {
   corral
     .command("run")
     .description(
@@ -43,27 +62,23 @@ function addRunning(corral: Command, finish: (code: number) => void): void {
     .addOption(configOption().makeOptionMandatory())
     .addOption(new Option("--port <n>", "port on 127.0.0.1; default: a free one").argParser(portOf))
     .action(async (options) => finish(await serveCommand(options)));
-}
-
-function program(finish: (code: number) => void): Command {
-  const corral = new Command("corral")
-    .description(
-      "RL rollouts of external agent harnesses, with the exact tokens the policy sampled",
-    )
-    .exitOverride()
-    .configureOutput({ writeErr: () => undefined });
-
-  addRunning(corral, finish);
   corral
     .command("config")
     .description("print the merged, checked config; secrets are shown as ***")
     .addOption(configOption().makeOptionMandatory())
     .action(async (options) => finish(await configCommand(options)));
+}
+
+/** What works on files of records and rows. */
+function addRowCommands(corral: Command, finish: Finish): void {
   corral
     .command("rebuild")
     .description("rebuild trajectories from token records; one JSON build a line")
     .requiredOption("--entries <file>", "token records, one JSON object a line")
-    .addOption(new Option("--mode <mode>", "what is delivered").default("main"))
+    .addOption(new Option("--mode <mode>", "main (one chain) or all (every chain)").default("main"))
+    .addOption(
+      new Option("--form <form>", "full or delta: what an item's prompt holds").default("full"),
+    )
     .action(async (options) => finish(await rebuildCommand(options)));
   corral
     .command("verify")
@@ -72,6 +87,17 @@ function program(finish: (code: number) => void): Command {
     .addOption(configOption())
     .option("--json", "print the report as JSON")
     .action(async (options) => finish(await verifyCommand(options)));
+  corral
+    .command("export")
+    .description("write the trainable rows of a results file as another trainer's data")
+    .requiredOption("--rollouts <file>", "results of corral run")
+    .requiredOption("--format <format>", "gym, verl, trl, slime or parquet")
+    .requiredOption("--out <file>", "the new file")
+    .option("--chains <chains>", "main: the chain that a row shows; all: each chain", "main")
+    .action(async (options) => finish(await exportCommand(options)));
+}
+
+function addEngineCommands(corral: Command, finish: Finish): void {
   corral
     .command("doctor")
     .description("start every model and agent of a config once, and say what works on this node")
@@ -92,8 +118,30 @@ function program(finish: (code: number) => void): Command {
     .option("--enable-auto-tool-choice", "take chats with tools, with --tool-call-parser")
     .option("--tool-call-parser <name>", "any: the Hermes parser is used")
     .action(async (options) => finish(await mockEngineCommand(options)));
-  for (const command of corral.commands) command.exitOverride();
-  return corral;
+}
+
+/** What looks at the evidence that a run left. */
+function addEvidenceCommands(corral: Command, finish: Finish): void {
+  addRolloutCommand(
+    corral,
+    "explain",
+    "why a rollout's calls are not one chain, with the tokens",
+  ).action(async (rollout, options) => finish(await explainCommand(rollout, options)));
+  addRolloutCommand(
+    corral,
+    "inspect",
+    "the tree of a rollout's calls: purposes, lengths, masks",
+  ).action(async (rollout, options) => finish(await inspectRolloutCommand(rollout, options)));
+}
+
+function addRolloutCommand(corral: Command, name: string, description: string): Command {
+  return corral
+    .command(name)
+    .description(description)
+    .argument("<rollout>", "rollout id")
+    .option("--dir <folder>", "a run directory, or the folder of them (token_id_capture.dir)")
+    .option("--entries <file>", "token records, one JSON object a line")
+    .option("--json", "print as JSON");
 }
 
 async function main(argv: readonly string[]): Promise<number> {

@@ -10,8 +10,20 @@
 import { type ChoiceNode, leafProbabilities } from "./choice-nodes.js";
 import type { EmbeddedPolicy } from "./policy.js";
 import { processedProbabilities } from "./sampler.js";
-import type { PolicySample } from "./update.js";
 import type { LeafEvidence } from "./walk.js";
+
+/** One model call to learn from. */
+export interface PolicySample {
+  readonly promptIds: Int32Array;
+  readonly tokenIds: Int32Array;
+  /** Positive makes the completion likelier. Finite. */
+  readonly advantage: number;
+  /**
+   * Captured log probabilities at temperature 1 without filters, natural log, one for each id: the importance ratio is
+   * taken against them. Without them the sample counts as drawn from the given snapshot.
+   */
+  readonly logProbs?: Float64Array;
+}
 
 /** What a trainable completion was sampled with. The engine normalises also then, which may move the last bit. */
 const NEUTRAL = { temperature: 1, topP: 1, topK: 0, seed: 0, maxTokens: 1 };

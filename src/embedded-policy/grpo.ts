@@ -4,7 +4,7 @@
  *
  * O1. A group whose rewards are equal has no advantages; so has a group of one.
  */
-import type { PolicySample } from "./update.js";
+import type { PolicySample } from "./gradient.js";
 
 /** One model call as it was captured. */
 export interface RolloutCall extends Omit<PolicySample, "advantage"> {}

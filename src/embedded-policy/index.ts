@@ -1,7 +1,7 @@
 export { ByteLevelVocabulary } from "./byte-level-vocabulary.js";
 export { loadCheckpoint, saveCheckpoint } from "./checkpoint.js";
 export { PolicyError, type PolicyErrorCode } from "./errors.js";
-export type { ReplayFigures } from "./gradient.js";
+export type { PolicySample, ReplayFigures } from "./gradient.js";
 export {
   groupAdvantages,
   groupSamples,
@@ -16,7 +16,6 @@ export * from "./types.js";
 export {
   initialOptimizer,
   type OptimizerState,
-  type PolicySample,
   type PolicyUpdate,
   policyGradientUpdate,
   type UpdateOptions,

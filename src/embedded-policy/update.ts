@@ -6,23 +6,10 @@
  */
 
 import { WEIGHT_COUNT } from "./features.js";
-import { GradientSum, type ReplayFigures } from "./gradient.js";
+import { GradientSum, type PolicySample, type ReplayFigures } from "./gradient.js";
 import type { EmbeddedPolicy } from "./policy.js";
 import type { PolicySnapshot } from "./types.js";
 import { snapshotOf } from "./weights.js";
-
-/** One model call to learn from. */
-export interface PolicySample {
-  readonly promptIds: Int32Array;
-  readonly tokenIds: Int32Array;
-  /** Positive makes the completion likelier. Finite. */
-  readonly advantage: number;
-  /**
-   * Captured log probabilities at temperature 1 without filters, natural log, one for each id: the importance ratio is
-   * taken against them. Without them the sample counts as drawn from the given snapshot.
-   */
-  readonly logProbs?: Float64Array;
-}
 
 /** Adagrad's sum of squared gradients. float64[2^18]. */
 export interface OptimizerState {

@@ -95,7 +95,7 @@ export class Trainer implements AsyncDisposable {
 }
 
 /** The calls of a row as a trainer reads them. @throws RangeError naming the rollout (D1). */
-export function scoredRollout(row: RolloutRow, reward: number): ScoredRollout {
+function scoredRollout(row: RolloutRow, reward: number): ScoredRollout {
   const { faults, items } = checkRow(row);
   const [fault] = faults;
   if (fault !== undefined) throw new RangeError(`rollout ${row._ng_rollout_id}: ${fault}`);

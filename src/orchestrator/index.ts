@@ -13,6 +13,14 @@ export type { CorralConfig } from "./config/schema.js";
 export { type DoctorCheck, examine } from "./doctor.js";
 export { createTrainer, type Trainer, type TrainerOptions } from "./embedded-trainer.js";
 export { ConfigError, type ConfigErrorCode, isConfigError } from "./errors.js";
+export { explainRollout, inspectRollout, type RolloutExplanation } from "./explain-rollout.js";
+export {
+  EXPORT_FORMATS,
+  type ExportFormat,
+  type ExportReport,
+  type ExportRequest,
+  exportRollouts,
+} from "./export/export-rollouts.js";
 export { launch } from "./launch.js";
 export type { PolicyPush } from "./policy-update.js";
 export type { Rollout, RolloutGroup } from "./rollout-group.js";
@@ -23,9 +31,8 @@ export type {
   Run,
   SingleRollout,
 } from "./run-api.js";
-export type { RolloutFigures } from "./run-counts.js";
+export type { RolloutFigures, RunStats } from "./run-counts.js";
 export type { RunEvent, RunEventListener } from "./run-events.js";
-export type { RunStats } from "./run-metrics.js";
 export { type RunRolloutsRequest, runRollouts } from "./run-rollouts.js";
 export { failedRollouts, type RunStop, type RunSummary } from "./run-summary.js";
 export { type Served, type ServeRequest, serve } from "./serve.js";

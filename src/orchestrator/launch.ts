@@ -22,8 +22,9 @@ import type {
   SingleRollout,
 } from "./run-api.js";
 import { type GroupsRequest, RunCore } from "./run-core.js";
+import type { RunStats } from "./run-counts.js";
 import { openLoopDirectory } from "./run-directory.js";
-import { RunMetrics, type RunState, type RunStats } from "./run-metrics.js";
+import { RunMetrics, type RunState } from "./run-metrics.js";
 import { loadTasks, type TasksInput } from "./tasks.js";
 
 /**

@@ -1,5 +1,5 @@
 /** The figures of a run in Prometheus's text format, version 0.0.4. */
-import type { RunStats } from "./run-metrics.js";
+import type { RunStats } from "./run-counts.js";
 
 interface Series {
   readonly name: string;

@@ -1,6 +1,6 @@
 /** What a trainer gets: one group of rollouts of one task, and its verdict on it. */
 import type { DeliveryReport, RolloutRow, RolloutSlot, Task } from "../actors/index.js";
-import { isTrainable } from "../capture/index.js";
+import { isTrainable, trajectoryRows } from "../capture/index.js";
 
 /** One delivered rollout. A failed or masked one is a result with its reasons. */
 export interface Rollout {
@@ -13,7 +13,7 @@ export interface Rollout {
   readonly reward: number | null;
   /** The row is proven trainable (`isTrainable`) and not too old. */
   readonly trainable: boolean;
-  /** Codes of why it is not: the failure, mask reasons, `NO_REWARD`, `STALE_POLICY`. */
+  /** Codes of why it is not: the failure, mask reasons, `NO_REWARD`, `STALE_POLICY`, `NOT_CAPTURED`. Never empty then. */
   readonly reasons: readonly string[];
   /** Versions that sampled it; null when nothing was captured. */
   readonly policyVersion: { readonly min: number; readonly max: number } | null;
@@ -25,7 +25,7 @@ export interface RolloutGroup {
   readonly task: Task;
   /** In the order of the rollout index. Fewer than asked for only when an earlier process had settled or left the others. */
   readonly rollouts: readonly Rollout[];
-  /** Rows to take gradients on. */
+  /** Rows to take gradients on; with `delivery: all`, one for each trajectory. */
   readonly trainable: readonly RolloutRow[];
   /**
    * The trainer has what it took from these rollouts durably: their evidence is dropped, they never come again.
@@ -59,12 +59,15 @@ export function rolloutOf(report: DeliveryReport, rules: GroupRules): Rollout {
     maxPolicyLag !== undefined &&
     policyVersion !== null &&
     rules.policyVersion - policyVersion.min > maxPolicyLag;
+  const trainable = !stale && isTrainable(row);
   const reasons = [
     ...(report.error === undefined ? [] : [report.error.code]),
     ...report.maskReasons,
     ...(reward === null ? ["NO_REWARD"] : []),
     ...(stale ? ["STALE_POLICY"] : []),
+    ...(row._ng_token_capture === undefined ? ["NOT_CAPTURED"] : []),
   ];
+  if (!trainable && reasons.length === 0) reasons.push("NOT_TRAINABLE");
   const attempt = row["_ng_attempt"];
   return {
     slot,
@@ -72,7 +75,7 @@ export function rolloutOf(report: DeliveryReport, rules: GroupRules): Rollout {
     attempt: typeof attempt === "number" ? attempt : 0,
     row,
     reward,
-    trainable: !stale && isTrainable(row),
+    trainable,
     reasons,
     policyVersion,
   };
@@ -95,7 +98,10 @@ export function groupOf(
   return {
     ...about,
     rollouts,
-    trainable: rollouts.filter((rollout) => rollout.trainable).map(({ row }) => row),
+    trainable: rollouts
+      .filter(({ reasons }) => !reasons.includes("STALE_POLICY"))
+      .flatMap(({ row }) => trajectoryRows(row))
+      .filter(isTrainable),
     accept: () => settle("accepted", () => verdict.accept(ids)),
     reject: (reason) => settle("rejected", () => verdict.reject(ids, reason)),
   };

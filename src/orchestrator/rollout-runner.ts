@@ -140,6 +140,8 @@ export class RolloutRunner {
       rolloutId,
       attempt,
       captured: finished.captured,
+      rebuilt: report.rebuilt,
+      warnings: report.warnings,
       reward: report.reward,
       masked: report.masked,
       maskReasons: report.maskReasons,

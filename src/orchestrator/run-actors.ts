@@ -76,6 +76,7 @@ async function start(runtime: Runtime, request: StartRequest): Promise<RunActors
       ...(store === undefined ? {} : { store }),
       servers: [...servers.values()].flat().map(({ ref }) => ref),
       rebuildResponse: decisions.rebuild,
+      rows: rowOptions(config),
       ...namedPolicy(new Set(digests)),
     },
     { name: "rollout-consumer", maxConcurrency: SHARED_CONCURRENCY, stopStage: STAGE.consumer },
@@ -87,6 +88,14 @@ async function start(runtime: Runtime, request: StartRequest): Promise<RunActors
     [Symbol.asyncDispose]: async () => {
       await runtime.shutdown({ deadlineMs: SHUTDOWN_DEADLINE_MS });
     },
+  };
+}
+
+function rowOptions({ token_id_capture: block }: CorralConfig) {
+  return {
+    delivery: block.delivery,
+    outputForm: block.output_form,
+    trainedPurposes: block.trained_purposes,
   };
 }
 
@@ -104,8 +113,7 @@ async function startHarness(
 ): Promise<ActorRef<AgentHarness>> {
   const spawnOptions = {
     name: `agent-harness-${name}`,
-    // One more than the rollouts, so that a cancel never waits behind them.
-    maxConcurrency: agent.concurrency + 1,
+    maxConcurrency: agent.concurrency,
     stopStage: STAGE.harness,
   };
   const field = `responses_api_agents.${name}${agent.kind === "function" ? ".module" : ""}`;

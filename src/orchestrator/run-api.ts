@@ -2,8 +2,8 @@
 import type { ActorLogger } from "../runtime/index.js";
 import type { PolicyPush } from "./policy-update.js";
 import type { Rollout, RolloutGroup } from "./rollout-group.js";
+import type { RunStats } from "./run-counts.js";
 import type { RunEventListener } from "./run-events.js";
-import type { RunStats } from "./run-metrics.js";
 import type { TasksInput } from "./tasks.js";
 
 export interface LaunchOptions {

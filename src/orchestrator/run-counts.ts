@@ -23,6 +23,24 @@ export interface RolloutFigures {
   readonly generated_tokens: number;
 }
 
+/** What a run is doing. */
+export interface RunStats extends RolloutFigures {
+  readonly running: number;
+  /** Rollouts of an earlier process that wait to be handed out. */
+  readonly pending: number;
+  readonly retried: number;
+  readonly cancelled: number;
+  readonly policy_version: number;
+  /** Steps that were reported. */
+  readonly steps: number;
+  readonly wall_s: number;
+  /** Generated tokens that were captured, per second of the process. */
+  readonly tokens_per_s: number;
+  readonly rollouts_per_s: number;
+  /** Mask reason or failure → rollouts. */
+  readonly reasons: Readonly<Record<string, number>>;
+}
+
 export class RolloutCounts {
   readonly reasons: Record<string, number> = {};
   #rollouts = 0;

@@ -43,6 +43,10 @@ export type RunEvent =
       readonly maskReasons: readonly string[];
       readonly failure: RolloutFailure | null;
       readonly captured: boolean;
+      /** The row has `_ng_token_capture`. */
+      readonly rebuilt: boolean;
+      /** Codes of `_ng_token_capture.warnings`. */
+      readonly warnings: readonly string[];
       /** Model calls: recorded ones of a captured rollout, else those that the servers counted. */
       readonly calls: number;
       readonly generatedTokens: number;

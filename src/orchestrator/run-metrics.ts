@@ -9,26 +9,8 @@ import type { CorralConfig } from "./config/schema.js";
 import { MetricsServer } from "./metrics-server.js";
 import { prometheusText } from "./prometheus-text.js";
 import type { Rollout } from "./rollout-group.js";
-import { RolloutCounts, type RolloutFigures } from "./run-counts.js";
+import { RolloutCounts, type RunStats } from "./run-counts.js";
 import type { RunEvent } from "./run-events.js";
-
-/** What a run is doing. */
-export interface RunStats extends RolloutFigures {
-  readonly running: number;
-  /** Rollouts of an earlier process that wait to be handed out. */
-  readonly pending: number;
-  readonly retried: number;
-  readonly cancelled: number;
-  readonly policy_version: number;
-  /** Steps that were reported. */
-  readonly steps: number;
-  readonly wall_s: number;
-  /** Generated tokens that were captured, per second of the process. */
-  readonly tokens_per_s: number;
-  readonly rollouts_per_s: number;
-  /** Mask reason or failure → rollouts. */
-  readonly reasons: Readonly<Record<string, number>>;
-}
 
 export type RunState = Pick<RunStats, "running" | "pending"> & { readonly policyVersion: number };
 

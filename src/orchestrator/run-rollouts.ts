@@ -15,8 +15,9 @@ import { checkSource, type RunActors } from "./run-actors.js";
 import { RunCore } from "./run-core.js";
 import { openRunDirectory, type RunDirectory } from "./run-directory.js";
 import type { RunEventListener } from "./run-events.js";
-import { RowTally, type RunSummary } from "./run-summary.js";
-import { StopWatch } from "./stop-watch.js";
+import { healthSigns, RunHealth } from "./run-health.js";
+import { RowTally, type RunStop, type RunSummary } from "./run-summary.js";
+import { maskStop, StopWatch } from "./stop-watch.js";
 import { loadTasks, type TaskSet, type TasksInput } from "./tasks.js";
 
 export interface RunRolloutsRequest {
@@ -88,6 +89,7 @@ async function runIn(
   if (directory.configChanged) warn("the config is not the one that this run began with");
 
   const watch = new StopWatch(config);
+  const health = new RunHealth(onEvent, decisions.rebuild);
   await using core = await RunCore.start({
     config,
     decisions,
@@ -97,6 +99,7 @@ async function runIn(
     onEvent: (event) => {
       watch.see(event);
       onEvent(event);
+      health.see(event);
     },
   }); // T2
   const groupSize = config.rollout.group_size;
@@ -121,6 +124,7 @@ async function runIn(
   await warnUnparsed(actors, warn);
   const redelivered = recovery.redelivered.length;
   return await summarise({
+    config,
     directory,
     decisions,
     actors,
@@ -132,6 +136,7 @@ async function runIn(
 }
 
 interface Ended {
+  readonly config: CorralConfig;
   readonly directory: RunDirectory;
   readonly decisions: CaptureDecisions;
   readonly actors: RunActors;
@@ -155,9 +160,19 @@ async function summarise(ended: Ended): Promise<RunSummary> {
     callsPerWorker: await callsPerWorker(actors),
     wallMs: Math.round(wallMs),
     rolloutsPerMinute: (60_000 * rowsOfThisProcess) / wallMs,
-    stopped: counted.rollouts < rollouts ? watch.stop : null,
+    stopped: stopOf(ended, counted),
+    health: [...healthSigns(counted).values()],
     evaluationOnly: !Object.values(decisions.selected).includes(true),
   };
+}
+
+/** Too many masked rows are a stop also when no rollout is left, or when an earlier process wrote most of them. */
+function stopOf(
+  { config, watch, rollouts }: Ended,
+  { rollouts: rows, captured, masked }: RowTally["counted"],
+): RunStop | null {
+  const stop = watch.stop ?? maskStop(config, captured, masked);
+  return stop?.reason === "mask_fraction" || rows < rollouts ? stop : null;
 }
 
 /** Said at the end too: the warning of the worker is far up by then. */

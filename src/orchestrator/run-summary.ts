@@ -26,6 +26,12 @@ export interface RunSummary {
   /** Delivered / captured generated tokens over all rows. */
   readonly deliveredFraction: number | null;
   readonly tokensCaptured: number;
+  /** Rows with metrics. */
+  readonly captured: number;
+  /** Warning of a rollout → rows that have it. */
+  readonly warnings: Readonly<Record<string, number>>;
+  /** What is wrong with the run as a whole, for people. */
+  readonly health: readonly string[];
   /** Worker → calls it served, this process only. */
   readonly callsPerWorker: Readonly<Record<string, number>>;
   /** This process only, ms. */
@@ -49,6 +55,7 @@ type Counted = Omit<
   | "wallMs"
   | "rolloutsPerMinute"
   | "stopped"
+  | "health"
   | "evaluationOnly"
 >;
 
@@ -76,8 +83,10 @@ export class RowTally {
   #rows = 0;
   #masked = 0;
   #notRebuilt = 0;
+  #withMetrics = 0;
   #captured = 0;
   #delivered = 0;
+  readonly #warnings: Record<string, number> = {};
 
   /** `isSelected` tells whether the row's agent was to be captured and rebuilt. */
   constructor(isSelected: (row: unknown) => boolean) {
@@ -98,6 +107,8 @@ export class RowTally {
   }
 
   #addMetrics(metrics: Mapping): void {
+    this.#withMetrics++;
+    for (const code of new Set(warningCodes(metrics["warnings"]))) increase(this.#warnings, code);
     this.#calls.add(metrics["n_calls"]);
     this.#chains.add(metrics["chains"]);
     this.#captured += number(metrics["generated_tokens_captured"]);
@@ -118,6 +129,8 @@ export class RowTally {
       meanChains: this.#chains.value,
       deliveredFraction: this.#captured === 0 ? null : this.#delivered / this.#captured,
       tokensCaptured: this.#captured,
+      captured: this.#withMetrics,
+      warnings: this.#warnings,
       notRebuilt: this.#notRebuilt,
       failures: this.#failures,
     };
@@ -136,6 +149,10 @@ function number(value: unknown): number {
 function maskReasonCodes(reasons: unknown): string[] {
   if (!Array.isArray(reasons)) return [];
   return reasons.map((reason) => String(isMapping(reason) ? reason["code"] : reason));
+}
+
+function warningCodes(warnings: unknown): string[] {
+  return Array.isArray(warnings) ? warnings.map(String) : [];
 }
 
 /**

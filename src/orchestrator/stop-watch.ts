@@ -7,6 +7,14 @@ export interface Stoppable {
   stop(options: { readonly cancel: boolean }): void;
 }
 
+/** The stop that too many masked rows are; null while there are few, or no limit. */
+export function maskStop(config: CorralConfig, captured: number, masked: number): RunStop | null {
+  const { max_mask_fraction: max, mask_fraction_min_samples: min } = config.token_id_capture;
+  if (max === undefined || captured < min || masked / captured <= max) return null;
+  const message = `${masked} of ${captured} rows are masked; token_id_capture.max_mask_fraction is ${max}`;
+  return { reason: "mask_fraction", message };
+}
+
 /** Decides when the run stops early, and why. */
 export class StopWatch {
   readonly #config: CorralConfig;
@@ -46,13 +54,8 @@ export class StopWatch {
     if (!event.captured) return;
     this.#captured++;
     if (event.masked) this.#masked++;
-    const { max_mask_fraction: max, mask_fraction_min_samples: min } =
-      this.#config.token_id_capture;
-    if (max === undefined || this.#captured < min) return;
-    const fraction = this.#masked / this.#captured;
-    if (fraction <= max) return;
-    const shown = `${this.#masked} of ${this.#captured} rows are masked`;
-    this.#end("mask_fraction", `${shown}; token_id_capture.max_mask_fraction is ${max}`, false);
+    const stop = maskStop(this.#config, this.#captured, this.#masked);
+    if (stop !== null) this.#end(stop.reason, stop.message, false);
   }
 
   readonly #onAbort = () => this.#end("signal", "interrupted", false);

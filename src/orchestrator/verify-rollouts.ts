@@ -2,7 +2,11 @@
  * Judges a results file: each row by itself, the share of calls that re-encoding would change, and, with the engine that
  * sampled them, whether the captured log probabilities can be computed again.
  */
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { trajectoryRows } from "../capture/index.js";
 import {
+  ByteLevelVocabulary,
   EmbeddedPolicy,
   loadQwen3Vocabulary,
   type PolicySampling,
@@ -26,6 +30,8 @@ export interface VerifyReport {
   generatedTokens: number;
   /** Calls whose ids change when their text is encoded again: what a trainer without captured ids would get wrong. */
   reencodedDifferently: number;
+  /** Calls of a model whose vocabulary is not known here, and which were not encoded again. */
+  notReencoded: number;
   /** Calls whose log probabilities were computed again. */
   replayedCalls: number;
   /** Largest |replayed − captured| log probability, nats; null when nothing was replayed. */
@@ -53,6 +59,7 @@ export async function verifyRollouts(file: string, config?: CorralConfig): Promi
     config === undefined
       ? undefined
       : { policy: new EmbeddedPolicy(vocabulary), snapshots: await loadPolicies(config) };
+  const vocabularyOf = vocabularies(vocabulary, config);
   const isSelected = config === undefined ? () => true : rowSelection(captureDecisions(config));
   const report = emptyReport();
   const ids = new Set<string>();
@@ -62,19 +69,24 @@ export async function verifyRollouts(file: string, config?: CorralConfig): Promi
       report.faults.push({ line, rolloutId: "?", problem: "is not JSON" });
       continue;
     }
-    const row = checkRow(value);
-    const fault = (problem: string) =>
-      report.faults.push({ line, rolloutId: row.rolloutId, problem });
-    for (const problem of row.faults) fault(problem);
-    if (ids.has(row.rolloutId)) fault("stands in the file twice");
-    ids.add(row.rolloutId);
-    if (row.masked) report.masked++;
-    if (!row.hasMetrics && isSelected(value)) {
+    const [shown, ...others] = (isMapping(value) ? trajectoryRows(value) : [value]).map(checkRow);
+    if (shown === undefined) continue;
+    const { rolloutId } = shown;
+    const fault = (problem: string) => report.faults.push({ line, rolloutId, problem });
+    if (ids.has(rolloutId)) fault("stands in the file twice");
+    ids.add(rolloutId);
+    if (shown.masked) report.masked++;
+    if (!shown.hasMetrics && isSelected(value)) {
       report.notRebuilt++;
       fault("not_rebuilt: has no _ng_token_capture");
     }
-    await measure(report, row, vocabulary);
-    if (replay !== undefined) replayRow(report, row, value, replay, fault);
+    for (const [index, row] of [shown, ...others].entries()) {
+      const found = (problem: string) =>
+        fault(index === 0 ? problem : `trajectory ${index}: ${problem}`);
+      for (const problem of row.faults) found(problem);
+      await measure(report, row, vocabularyOf(modelOf(value)));
+      if (replay !== undefined) replayRow(report, row, value, replay, found);
+    }
   }
   return report;
 }
@@ -87,6 +99,7 @@ function emptyReport(): VerifyReport {
     calls: 0,
     generatedTokens: 0,
     reencodedDifferently: 0,
+    notReencoded: 0,
     replayedCalls: 0,
     maxReplayDifference: null,
     notReplayed: {},
@@ -94,16 +107,45 @@ function emptyReport(): VerifyReport {
   };
 }
 
-async function measure(report: VerifyReport, row: CheckedRow, vocabulary: Vocabulary) {
+type Vocabularies = (model: unknown) => Vocabulary | undefined;
+
+/** The vocabulary of a row's model. Without a config, and for embedded engines, it is Qwen3's. */
+function vocabularies(qwen3: Vocabulary, config?: CorralConfig): Vocabularies {
+  if (config === undefined) return () => qwen3;
+  const loaded = new Map<string, Vocabulary>();
+  return (model) => {
+    const engine = config.responses_api_models[String(model)]?.engine;
+    if (engine === undefined || engine.kind === "embedded") return qwen3;
+    if (!("model_dir" in engine)) return undefined;
+    const file = path.join(engine.model_dir, "tokenizer.json");
+    const vocabulary = loaded.get(file) ?? new ByteLevelVocabulary(readFileSync(file, "utf8"));
+    loaded.set(file, vocabulary);
+    return vocabulary;
+  };
+}
+
+function modelOf(row: unknown): unknown {
+  const response = isMapping(row) ? row["response"] : undefined;
+  return isMapping(response) ? response["model"] : undefined;
+}
+
+async function measure(
+  report: VerifyReport,
+  row: CheckedRow,
+  vocabulary: Vocabulary | undefined,
+): Promise<void> {
   for (const { generationIds } of row.items) {
     report.calls++;
     report.generatedTokens += generationIds.length;
-    const inVocabulary = generationIds.every((id) => id < vocabulary.size);
-    const again = inVocabulary ? await vocabulary.encode(vocabulary.decode(generationIds)) : [];
-    const same =
-      again.length === generationIds.length && generationIds.every((id, at) => again[at] === id);
-    if (!same) report.reencodedDifferently++;
+    if (vocabulary === undefined) report.notReencoded++;
+    else if (!(await encodesTo(generationIds, vocabulary))) report.reencodedDifferently++;
   }
+}
+
+async function encodesTo(ids: Int32Array, vocabulary: Vocabulary): Promise<boolean> {
+  if (!ids.every((id) => id < vocabulary.size)) return false;
+  const again = await vocabulary.encode(vocabulary.decode(ids));
+  return again.length === ids.length && ids.every((id, at) => again[at] === id);
 }
 
 function replayRow(

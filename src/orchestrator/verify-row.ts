@@ -1,7 +1,8 @@
 /**
  * What one line of rollouts.jsonl must hold, judged from the line alone: nothing here trusts the code that wrote it.
  *
- * Y1. Contiguous: the prompt of each generated item starts with everything before it, and adds something.
+ * Y1. Contiguous: the prompt of each generated item starts with everything before it, and adds something. In the delta
+ *     form it holds only what it adds.
  * Y2. As many log probabilities as generated ids; ids are whole and not negative; log probabilities in (-1000, 1e-6].
  * Y3. An unmasked row has metrics, calls and tokens, and its metrics count the tokens that it holds and give no reason
  *     to mask.
@@ -39,7 +40,7 @@ export function checkRow(row: unknown): CheckedRow {
   const masked = fields["mask_sample"] === true;
   const faults: string[] = [];
   if (typeof rolloutId !== "string") faults.push("has no _ng_rollout_id");
-  const items = readItems(outputOf(fields), faults);
+  const items = readItems(outputOf(fields), isDelta(fields["response"]), faults);
   checkContiguity(items, faults);
   if (!masked && isMapping(metrics)) checkMetrics(metrics, items, faults);
   return {
@@ -60,7 +61,8 @@ function outputOf(row: Record<string, unknown>): readonly unknown[] {
 const TOKEN_FIELDS = ["prompt_token_ids", "generation_token_ids", "generation_log_probs"] as const;
 
 /** Y2. An item that holds one of the arrays holds all; a broken item is a fault and is left out. */
-function readItems(output: readonly unknown[], faults: string[]): GeneratedItem[] {
+function readItems(output: readonly unknown[], delta: boolean, faults: string[]): GeneratedItem[] {
+  let before: readonly number[] = [];
   return output.flatMap((item, index) => {
     if (!isMapping(item) || TOKEN_FIELDS.every((field) => item[field] === undefined)) return [];
     const prompt = item["prompt_token_ids"];
@@ -74,11 +76,13 @@ function readItems(output: readonly unknown[], faults: string[]): GeneratedItem[
       faults.push(`output[${index}]: ${problem}`);
       return [];
     }
+    const promptIds = [...before, ...(prompt as number[])];
+    if (delta) before = [...promptIds, ...(generation as number[])];
     const sampling = item["sampling"];
     const mode = item["logprobs_mode"];
     return [
       {
-        promptIds: Int32Array.from(prompt as number[]),
+        promptIds: Int32Array.from(promptIds),
         generationIds: Int32Array.from(generation as number[]),
         logProbs: logProbs as number[],
         logprobsMode: typeof mode === "string" ? mode : undefined,
@@ -86,6 +90,10 @@ function readItems(output: readonly unknown[], faults: string[]): GeneratedItem[
       },
     ];
   });
+}
+
+function isDelta(response: unknown): boolean {
+  return isMapping(response) && response["output_form"] === "delta";
 }
 
 function idsProblem(ids: unknown, name: string): string | undefined {

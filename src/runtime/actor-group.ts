@@ -14,6 +14,10 @@ import type { CallOptions } from "./outgoing-call.js";
 export class ActorGroup<A> implements AsyncDisposable {
   /** In the order they were spawned. Pass them to another actor and make a group of them there. */
   readonly members: readonly ActorRef<A>[];
+  /** As `ActorRef.call`, of the member whose turn it is. */
+  readonly call: ActorMethods<A>;
+  /** As `ActorRef.stream`, of the member whose turn it is. */
+  readonly stream: ActorStreams<A>;
   readonly #route: Route;
   readonly #options: CallOptions | undefined;
   #next = 0;
@@ -33,24 +37,8 @@ export class ActorGroup<A> implements AsyncDisposable {
     this.members = members;
     this.#route = route;
     this.#options = options;
-  }
-
-  /** As `ActorRef.call`, of the member whose turn it is. */
-  get call(): ActorMethods<A> {
-    return methodProxy(
-      (method) =>
-        (...args) =>
-          anyMethod(this.#pick().call, method)(...args),
-    ) as ActorMethods<A>;
-  }
-
-  /** As `ActorRef.stream`, of the member whose turn it is. */
-  get stream(): ActorStreams<A> {
-    return methodProxy(
-      (method) =>
-        (...args) =>
-          anyMethod(this.#pick().stream, method)(...args),
-    ) as ActorStreams<A>;
+    this.call = this.#routed((member) => member.call) as ActorMethods<A>;
+    this.stream = this.#routed((member) => member.stream) as ActorStreams<A>;
   }
 
   /** The member that serves `key`. */
@@ -78,6 +66,13 @@ export class ActorGroup<A> implements AsyncDisposable {
     await this.stop();
   }
 
+  #routed(methodsOf: (member: ActorRef<A>) => object): object {
+    return methodProxy((method) => (...args) => {
+      const methods = methodsOf(this.#pick()) as Record<string, (...args: unknown[]) => unknown>;
+      return methods[method]?.(...args);
+    });
+  }
+
   #pick(): ActorRef<A> {
     const candidates = this.#candidates();
     if (this.#route === "least-busy") {
@@ -100,10 +95,6 @@ export class ActorGroup<A> implements AsyncDisposable {
   #with(member: ActorRef<A>): ActorRef<A> {
     return this.#options === undefined ? member : member.with(this.#options);
   }
-}
-
-function anyMethod(methods: object, method: string): (...args: unknown[]) => unknown {
-  return (methods as Record<string, (...args: unknown[]) => unknown>)[method] as never;
 }
 
 function weightOf(key: string | number, member: number): string {

@@ -17,9 +17,11 @@ export function watchFor(
   options: CallOptions | undefined,
   giveUp: (call: OutgoingCall, error: Error) => void,
 ): CallWatch | undefined {
-  const signals = [options?.signal, signalOfCall()].filter((signal) => signal !== undefined);
+  const own = options?.signal;
+  const outer = signalOfCall();
   const timeoutMs = options?.timeoutMs;
-  if (signals.length === 0 && timeoutMs === undefined) return undefined;
+  if (own === undefined && outer === undefined && timeoutMs === undefined) return undefined;
+  const signals = [own, outer].filter((signal) => signal !== undefined);
   return (call) => {
     const endings: (() => void)[] = [];
     const unwatch = (): void => {

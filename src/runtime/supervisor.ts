@@ -30,6 +30,7 @@ import { type ActorNews, LANE_CELLS, type Outcome, PENDING_CELLS } from "./proto
 import { type ActorRecord, ActorRegistry } from "./registry.js";
 import { RestartPolicy } from "./restart-policy.js";
 import { Places, sharedCells } from "./shared-places.js";
+import { startError, unknownDeath } from "./start-error.js";
 import type { TaskPool } from "./tasks.js";
 import { type PackedValue, UncloneableError } from "./wire-value.js";
 
@@ -84,7 +85,7 @@ export class Supervisor {
     const life = this.#bear(record, definition, options, resolved);
     this.#parts.events.actor(record, "PENDING_CREATION");
     if (await life.started) return this.#directory.handleOf<A>(record.actor);
-    throw startError(record, life.report);
+    throw startError(record.actor, life.report);
   }
 
   handleOf<A>(record: ActorRecord): ActorHandle<A> {
@@ -130,7 +131,7 @@ export class Supervisor {
     } catch (error) {
       this.actors.remove(record);
       if (error instanceof ActorStartError || error instanceof SerializationError) throw error;
-      throw startError(record, undefined, error);
+      throw startError(record.actor, undefined, error);
     }
   }
 
@@ -143,7 +144,7 @@ export class Supervisor {
     try {
       parsed = definition.options === undefined ? options : definition.options.parse(options);
     } catch (error) {
-      throw startError(record, undefined, error);
+      throw startError(record.actor, undefined, error);
     }
     try {
       // A snapshot: a restart must not see what the caller has changed since.
@@ -268,29 +269,4 @@ export class Supervisor {
 
 function logLabel({ actor: { id, name } }: ActorRecord): Record<string, unknown> {
   return { actorId: id, ...(name === undefined ? {} : { actorName: name }) };
-}
-
-/** An id without a report is one this runtime never had, or has forgotten. */
-function unknownDeath(): DeathReport {
-  return {
-    cause: "exit",
-    exitCode: null,
-    error: new Error("This runtime does not know the actor."),
-    lastLogs: [],
-    uptimeMs: 0,
-    restarts: 0,
-  };
-}
-
-function startError(
-  { actor }: ActorRecord,
-  report: DeathReport | undefined,
-  thrown?: unknown,
-): ActorStartError {
-  const cause = report === undefined ? thrown : report.error;
-  const ended = report === undefined ? "" : ` (${report.cause}, exit code ${report.exitCode})`;
-  const why =
-    cause instanceof Error ? `: ${cause.message}` : cause === undefined ? "" : `: ${cause}`;
-  const message = `${labelText(actor)} did not start${ended}${why}`;
-  return new ActorStartError(actor.id, message, cause === undefined ? {} : { cause }, report);
 }

@@ -210,9 +210,35 @@ describe("corral rebuild", () => {
     expect(JSON.parse(stdout)).toMatchObject({ mask_sample: true, rebuilt_response: null });
   });
 
-  it("refuses a mode that does not exist yet and a missing file", async () => {
-    const all = await runCorral(["rebuild", "--entries", "x", "--mode", "all"]);
-    expectRefusal(all, "--mode: all is not available yet; allowed: main");
+  it("prints every chain of a rollout in all, each sampled token once, in either form", async () => {
+    const tree = cases.find(({ expected }) => expected.metrics.chains > 1);
+    const lines = tree.entries.map((entry: object) => JSON.stringify(entry));
+    const entries = write("tree.jsonl", lines.join("\n"));
+    const flags = ["--entries", entries, "--mode", "all", "--form", "delta"];
+    const { code, stdout } = await runCorral(["rebuild", ...flags]);
+    expect(code).toBe(0);
+    const build = JSON.parse(stdout);
+    const responses = [
+      build.rebuilt_response,
+      ...build.trajectories.map((one: { response: object }) => one.response),
+    ];
+    expect(responses).toHaveLength(tree.expected.metrics.chains);
+    const generated = responses.flatMap(({ output }) =>
+      output.flatMap(
+        (item: { generation_token_ids?: number[] }) => item.generation_token_ids ?? [],
+      ),
+    );
+    const { generated_tokens_captured, ...metrics } = build.metrics;
+    expect(metrics.trajectories).toBe(responses.length);
+    expect(generated.length).toBeLessThanOrEqual(generated_tokens_captured);
+    expect(responses.every(({ output_form }) => output_form === "delta")).toBe(true);
+  });
+
+  it("refuses a mode or a form that does not exist and a missing file", async () => {
+    const some = await runCorral(["rebuild", "--entries", "x", "--mode", "some"]);
+    expectRefusal(some, '--mode: "some" is not valid; allowed: main, all');
+    const zip = await runCorral(["rebuild", "--entries", "x", "--form", "zip"]);
+    expectRefusal(zip, '--form: "zip" is not valid; allowed: full, delta');
     const missing = await runCorral(["rebuild", "--entries", "none.jsonl"]);
     expectRefusal(missing, "--entries: cannot read none.jsonl (ENOENT)");
   });

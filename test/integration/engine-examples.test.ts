@@ -1,5 +1,5 @@
 /** The walkthroughs for real nodes, their own commands run against the mock engine. */
-import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -16,6 +16,9 @@ function exampleFolder(name: string): string {
   const folder = mkdtempSync(path.join(tmpdir(), "corral-example-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   cpSync(examples, folder, { recursive: true });
+  // The verifiers import this package by its name.
+  mkdirSync(path.join(folder, "node_modules"));
+  symlinkSync(path.dirname(examples), path.join(folder, "node_modules/corral"));
   return path.join(folder, name);
 }
 

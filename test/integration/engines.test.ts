@@ -84,7 +84,7 @@ describe("the same recorded rollout", () => {
   });
 });
 
-test("F7. vllm_chat: history that the server re-tokenised is a new segment, with the cause (https://github.com/agentica-project/rllm/issues/352)", async () => {
+test("F7. vllm_chat: history that the server re-tokenised is a new segment, with the cause (https://github.com/NVIDIA-NeMo/Gym/issues/1416)", async () => {
   const mock = await startMock("vllm_chat");
   const { engine } = await openForTest("vllm_chat", engineClient([mock.url]));
   const rollout = await rolloutWith({ chatEngine: engine });

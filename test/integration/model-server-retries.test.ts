@@ -205,3 +205,19 @@ test("a rejected retry deletes nothing (https://github.com/radixark/miles/pull/3
   const row = await rollout.finish({});
   expect(metrics(row)).toMatchObject({ n_calls: 2, chains: 1, mask_reasons: [] });
 });
+
+test("the record is durable when the terminal event arrives: a harness that ends there loses nothing (https://github.com/PrimeIntellect-ai/verifiers/pull/1864)", async () => {
+  const rollout = await startRollout(["done<|im_end|>"]);
+  const request = { ...body(user("hi")), stream: true };
+  const response = await postMessages(rollout.base("r1"), request, keyHeaders("r1"));
+  let seen = "";
+  for await (const chunk of response.body as ReadableStream<Uint8Array>) {
+    seen += Buffer.from(chunk).toString();
+    if (!seen.includes("event: message_stop")) continue;
+    const { entries, incomplete } = await rollout.store.freeze("r1");
+    expect(entries).toHaveLength(1);
+    expect(incomplete).toBe(false);
+    return;
+  }
+  expect.unreachable("the stream has no terminal event");
+});

@@ -122,7 +122,7 @@ export async function rolloutWith(
   return { ...running, store, call };
 }
 
-export const BASH = {
+const BASH = {
   name: "Bash",
   description: "run",
   input_schema: {

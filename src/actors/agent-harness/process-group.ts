@@ -3,10 +3,12 @@
  *
  * G1. Nothing of a rollout survives: first its process group, then (Linux) every process whose environment or working
  *     directory names the rollout's directory, because harnesses start tools in groups of their own.
+ * G2. A walk over `/proc` answers only for rollouts that ended before it began.
  */
-import fs from "node:fs/promises";
+import { readFileSync, readlinkSync } from "node:fs";
+import { readdir } from "node:fs/promises";
 import path from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
+import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 
 const SWEEP_PASSES = 20;
 const SWEEP_PAUSE_MS = 25;
@@ -27,26 +29,63 @@ export async function killRollout(pgid: number | null, root: string): Promise<vo
   }
 }
 
-/** Ids of the live processes that run in `root` or were started with it in their environment; [] without `/proc`. */
-async function processesOf(root: string): Promise<number[]> {
-  const names = await fs.readdir("/proc").catch(() => []);
-  const found: number[] = [];
-  for (const name of names) {
-    const pid = Number(name);
-    if (!Number.isInteger(pid) || pid === process.pid) continue;
-    if (await belongsTo(name, root)) found.push(pid);
-  }
-  return found;
+interface Sweep {
+  readonly root: string;
+  resolve(pids: number[]): void;
 }
 
-async function belongsTo(pid: string, root: string): Promise<boolean> {
+let waiting: Sweep[] = [];
+let sweeping = false;
+
+/**
+ * Ids of the live processes that run in `root` or were started with it in their environment; [] without `/proc`.
+ * Rollouts that end together share one walk over `/proc`; one that comes during a walk waits for the next (G2).
+ */
+function processesOf(root: string): Promise<number[]> {
+  return new Promise((resolve) => {
+    waiting.push({ root, resolve });
+    if (!sweeping) void sweep();
+  });
+}
+
+async function sweep(): Promise<void> {
+  sweeping = true;
+  while (waiting.length > 0) {
+    const sweeps = waiting.map((one) => ({ ...one, found: [] as number[] }));
+    waiting = [];
+    const names = await readdir("/proc").catch(() => []);
+    for (const [index, name] of names.entries()) {
+      // Reads of `/proc` are short; the thread's other rollouts get their turn between them.
+      if (index % READS_PER_TURN === 0) await nextTurn();
+      const pid = Number(name);
+      if (!Number.isInteger(pid) || pid === process.pid) continue;
+      const traces = tracesOf(name);
+      for (const one of sweeps) if (traces.name(one.root)) one.found.push(pid);
+    }
+    for (const { resolve, found } of sweeps) resolve(found);
+  }
+  sweeping = false;
+}
+
+const READS_PER_TURN = 16;
+
+/** What a process tells of where it belongs; "" where it is gone or another user's. */
+function tracesOf(pid: string): { name(root: string): boolean } {
+  const cwd = textOf(() => readlinkSync(`/proc/${pid}/cwd`));
+  const environment = textOf(() => readFileSync(`/proc/${pid}/environ`, "latin1"));
+  return {
+    name: (root) =>
+      cwd === root ||
+      cwd.startsWith(root + path.sep) ||
+      environment.includes(`=${Buffer.from(root).toString("latin1")}${path.sep}`),
+  };
+}
+
+function textOf(read: () => string): string {
   try {
-    const cwd = await fs.readlink(`/proc/${pid}/cwd`);
-    if (cwd === root || cwd.startsWith(root + path.sep)) return true;
-    const environment = await fs.readFile(`/proc/${pid}/environ`, "latin1");
-    return environment.includes(`=${Buffer.from(root).toString("latin1")}${path.sep}`);
+    return read();
   } catch {
-    return false;
+    return "";
   }
 }
 

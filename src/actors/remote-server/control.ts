@@ -9,7 +9,7 @@ import { z } from "zod";
 export const CONTROL_PATH = "/control";
 
 /** Methods by target. A worker is named beside the method. */
-export const CONTROL_METHODS = {
+const CONTROL_METHODS = {
   store: ["open", "freeze", "drop"],
   worker: ["openRollout", "sealRollout", "status"],
 } as const;

@@ -12,6 +12,7 @@ import {
 import type { FinishedRollout, RolloutRow } from "../rollout.js";
 import type { JournaledRollout } from "./journal.js";
 import type { Evidence } from "./journal-record.js";
+import type { RowOptions } from "./options.js";
 
 interface ConsumerLogger {
   info(fields: Record<string, unknown>, message: string): void;
@@ -21,6 +22,8 @@ interface ConsumerLogger {
 export interface EvidenceParts {
   readonly source: Pick<TokenSource, "freeze" | "drop"> | null;
   readonly rebuildResponse: boolean;
+  /** What a row holds. Default: the main chain, in full form. */
+  readonly rows?: RowOptions;
   readonly logger: ConsumerLogger;
 }
 
@@ -31,11 +34,15 @@ export class CaptureEvidence {
     this.#parts = parts;
   }
 
-  /** Freezes and rebuilds in place; null when the rollout has no capture to rebuild. */
+  /**
+   * Freezes and rebuilds in place; null when the rollout has no capture to rebuild. As `views` the row shares the memory of
+   * the records: enough to write it, too much to send it to another thread.
+   */
   async rebuild(
     row: RolloutRow,
     { finished, ledgers }: JournaledRollout,
     reasons: readonly MaskReason[],
+    arrays: "plain" | "views",
   ): Promise<FinalizedCapture | null> {
     const { source, rebuildResponse } = this.#parts;
     if (!finished.captured || !rebuildResponse || source === null) return null; // R5
@@ -44,6 +51,8 @@ export class CaptureEvidence {
     );
     const { finalMessageId: messageId, finalText: text } = finished.outcome;
     return finalizeRolloutTokenCapture(row, source, {
+      ...this.#parts.rows,
+      arrays,
       ledgers: ledgers.filter((ledger) => ledger !== null),
       terminal: { messageId, text },
       extraMaskReasons: [...died, ...reasons],

@@ -8,10 +8,12 @@
  *     and is followed by others is corruption and an error.
  * J3. A failed append leaves nothing: the file is cut back to the last whole line. If that fails too, the file takes
  *     no more lines until it is opened again, which cuts it. A line fails alone, not with those it was written with.
+ * J4. A long line is written in pieces: a row of any size takes no more memory than the value itself and one piece.
  */
 import fs, { type FileHandle } from "node:fs/promises";
 import path from "node:path";
 import { RolloutConsumerError } from "./errors.js";
+import { type EncodedLine, encodeLine } from "./json-line.js";
 
 const READ_CHUNK_BYTES = 1024 * 1024;
 const NEWLINE = 0x0a;
@@ -19,8 +21,7 @@ const NEWLINE = 0x0a;
 /** What an append needs of the open file. */
 export type AppendFile = Pick<FileHandle, "write" | "sync" | "truncate" | "close">;
 
-interface WaitingLine {
-  readonly bytes: Buffer;
+interface WaitingLine extends EncodedLine {
   resolve(): void;
   reject(error: unknown): void;
 }
@@ -67,12 +68,12 @@ export class JsonlWriter {
 
   /**
    * Appends one line. Lines are written in the order of the calls.
+   * Contract: the value does not change before the promise settles.
    * @throws APPEND_FAILED when the line is not durable; nothing of it is left.
    */
   append(value: unknown): Promise<void> {
     return new Promise((resolve, reject) => {
-      const bytes = Buffer.from(`${JSON.stringify(value)}\n`);
-      this.#waiting.push({ bytes, resolve, reject });
+      this.#waiting.push({ ...encodeLine(value), resolve, reject });
       this.#draining ??= this.#drain();
     });
   }
@@ -84,20 +85,25 @@ export class JsonlWriter {
   }
 
   async #drain(): Promise<void> {
-    await null; // Lines of the same turn go together.
+    await Promise.resolve(); // Lines of the same turn go together.
     while (this.#waiting.length > 0) {
-      const lines = this.#waiting;
-      this.#waiting = [];
+      const lines = this.#takeLines();
       const together = lines.length > 1 && (await this.#tryWrite(lines));
       if (!together) for (const line of lines) await this.#tryWrite([line]);
     }
     this.#draining = undefined;
   }
 
+  /** The lines to write at once: all short ones in front, or one long one. */
+  #takeLines(): WaitingLine[] {
+    const long = this.#waiting.findIndex(({ rest }) => rest !== undefined);
+    return this.#waiting.splice(0, long < 0 ? this.#waiting.length : Math.max(1, long));
+  }
+
   /** False when several lines did not fit together: each is then tried alone (J3). */
   async #tryWrite(lines: readonly WaitingLine[]): Promise<boolean> {
     try {
-      await this.#write(Buffer.concat(lines.map(({ bytes }) => bytes)));
+      await this.#write(lines);
     } catch (error) {
       if (lines.length > 1) return false;
       lines[0]?.reject(error);
@@ -107,25 +113,32 @@ export class JsonlWriter {
     return true;
   }
 
-  async #write(bytes: Buffer): Promise<void> {
+  async #write(lines: readonly WaitingLine[]): Promise<void> {
     if (this.#broken !== null) throw this.#failed("takes no more lines", this.#broken);
+    const start = Buffer.concat(lines.map(({ bytes }) => bytes));
+    let end = this.#size;
     try {
-      await this.#writeAll(bytes);
+      await this.#writeAll(start, end);
+      end += start.length;
+      for (const piece of lines[0]?.rest ?? []) {
+        await this.#writeAll(piece, end); // J4
+        end += piece.length;
+      }
       await this.#file.sync();
     } catch (error) {
       await this.#cutBack();
       throw this.#failed("the line was not written", error);
     }
-    this.#size += bytes.length;
+    this.#size = end;
   }
 
-  async #writeAll(line: Buffer): Promise<void> {
-    for (let done = 0; done < line.length; ) {
+  async #writeAll(bytes: Uint8Array, position: number): Promise<void> {
+    for (let done = 0; done < bytes.length; ) {
       const { bytesWritten } = await this.#file.write(
-        line,
+        bytes,
         done,
-        line.length - done,
-        this.#size + done,
+        bytes.length - done,
+        position + done,
       );
       if (bytesWritten === 0) throw new Error("the file takes no more bytes");
       done += bytesWritten;

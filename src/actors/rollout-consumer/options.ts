@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { TokenSource } from "../../capture/index.js";
+import { CALL_PURPOSES, type FinalizeOptions, type TokenSource } from "../../capture/index.js";
 import type { ActorRef } from "../../runtime/index.js";
 import type { RolloutLedger } from "../rollout.js";
 import { RolloutConsumerError } from "./errors.js";
@@ -10,6 +10,8 @@ export interface RolloutSealer {
   /** Contract: no call of the rollout is answered after it resolves. */
   sealRollout(rolloutId: string): RolloutLedger | Promise<RolloutLedger>;
 }
+
+export type RowOptions = Pick<FinalizeOptions, "delivery" | "outputForm" | "trainedPurposes">;
 
 export interface RolloutConsumerOptions {
   readonly journalPath: string;
@@ -24,6 +26,8 @@ export interface RolloutConsumerOptions {
   readonly servers: readonly ActorRef<RolloutSealer>[];
   /** False: rows keep id and text, and nothing is frozen or dropped. */
   readonly rebuildResponse: boolean;
+  /** What a row holds. Default: the main chain, in full form. */
+  readonly rows?: RowOptions;
   /** Named in every row, so that a row can be scored again. */
   readonly policy?: PolicyName;
 }
@@ -37,6 +41,13 @@ const Options = z.strictObject({
   store: z.custom(isRef, "must be an actor reference").optional(),
   servers: z.array(z.custom(isRef, "must be an actor reference")),
   rebuildResponse: z.boolean(),
+  rows: z
+    .strictObject({
+      delivery: z.enum(["main", "all"]).optional(),
+      outputForm: z.enum(["full", "delta"]).optional(),
+      trainedPurposes: z.array(z.enum(CALL_PURPOSES)).optional(),
+    })
+    .optional(),
   policy: z.strictObject({ kind: z.string(), checkpoint_digest: z.string().optional() }).optional(),
 });
 

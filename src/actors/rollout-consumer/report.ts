@@ -9,6 +9,10 @@ export interface DeliveryReport {
   readonly masked: boolean;
   /** Codes. */
   readonly maskReasons: readonly string[];
+  /** The row has metrics. */
+  readonly rebuilt: boolean;
+  /** Codes of the row's own warnings. */
+  readonly warnings: readonly string[];
   readonly reward: number | null;
   /** Model calls: recorded ones of a captured rollout, else those that the servers counted. */
   readonly calls: number;
@@ -38,6 +42,8 @@ export function deliveredReport(
     slot: finished.slot,
     masked: row.mask_sample === true,
     maskReasons: metrics?.mask_reasons.map((reason) => reason.code) ?? [],
+    rebuilt: metrics !== null,
+    warnings: metrics?.warnings ?? [],
     reward: finished.outcome.reward,
     calls: metrics?.n_calls ?? workerCalls.reduce((sum, calls) => sum + calls, 0),
     chains: metrics?.chains ?? 0,
@@ -60,6 +66,8 @@ export function undeliveredReport(
     slot: finished.slot,
     masked: true,
     maskReasons: ["DELIVERY_ERROR"],
+    rebuilt: false,
+    warnings: [],
     reward: finished.outcome.reward,
     calls: workerCalls.reduce((sum, calls) => sum + calls, 0),
     chains: 0,

@@ -261,7 +261,12 @@ export class RolloutConsumer {
     const { finished, ledgers } = rollout;
     const { slot, rolloutId } = finished;
     const row = textRow(finished);
-    const built = await this.#evidence.rebuild(row, rollout, reasons);
+    const built = await this.#evidence.rebuild(
+      row,
+      rollout,
+      reasons,
+      this.#out === null ? "plain" : "views",
+    );
     const policy = policyOf(this.#parts.policy, this.#digests, built?.metrics?.policy_version);
     if (policy !== undefined) row["_ng_policy"] = policy;
     if (this.#out === null) {

@@ -5,19 +5,24 @@ import { printError, printText } from "../output.js";
 export interface RebuildOptions {
   readonly entries: string;
   readonly mode: string;
+  readonly form: string;
 }
 
 /** A build without a chain is an answer; a record that we refuse to read is work not done. */
 const REFUSED_RECORD = /^(SCHEMA_TOO_NEW|RECORD_INVALID|RECORD_CONFLICT|MULTIPLE_TOKEN_CARRIERS):/;
 
-export async function rebuildCommand({ entries, mode }: RebuildOptions): Promise<number> {
-  if (mode === "all")
-    throw new ConfigError("NOT_AVAILABLE", "--mode", "all is not available yet; allowed: main");
-  if (mode !== "main")
-    throw new ConfigError("INVALID_VALUE", "--mode", `"${mode}" is not valid; allowed: main`);
+export async function rebuildCommand({ entries, mode, form }: RebuildOptions): Promise<number> {
+  if (mode !== "main" && mode !== "all")
+    throw new ConfigError("INVALID_VALUE", "--mode", `"${mode}" is not valid; allowed: main, all`);
+  if (form !== "full" && form !== "delta")
+    throw new ConfigError(
+      "INVALID_VALUE",
+      "--form",
+      `"${form}" is not valid; allowed: full, delta`,
+    );
   checkReadable(entries);
   let refused = 0;
-  for await (const build of rebuildEntriesFile(entries)) {
+  for await (const build of rebuildEntriesFile(entries, { delivery: mode, outputForm: form })) {
     if (!(await printText(`${JSON.stringify(build)}\n`))) break;
     if (build.error === undefined || !REFUSED_RECORD.test(build.error)) continue;
     refused++;

@@ -45,14 +45,16 @@ function judge(summary: RunSummary): number {
     printWarning(
       `${summary.masked} of ${summary.rollouts} rows are masked: a trainer must skip them`,
     );
-  if (summary.notRebuilt > 0)
-    printWarning(`${summary.notRebuilt} rows were not rebuilt: they have no token ids`);
+  for (const sign of summary.health) printWarning(sign);
   if (failed > 0) printWarning(`${failed} rollouts failed`);
   if (summary.stopped !== null)
     printWarning(
-      `stopped: ${summary.stopped.message}; ${summary.remaining} rollouts are left, start again with the same --out`,
+      `stopped: ${summary.stopped.message}; ${summary.remaining} rollouts are left${
+        summary.remaining > 0 ? ", start again with the same --out" : ""
+      }`,
     );
-  const done = failed === 0 && summary.notRebuilt === 0 && summary.remaining === 0;
+  const done =
+    failed === 0 && summary.notRebuilt === 0 && summary.remaining === 0 && summary.stopped === null;
   return done ? 0 : 1;
 }
 

@@ -1,6 +1,7 @@
 /** The config as it is after merging and resolving. Unknown keys are refused; units stand in the names. */
 import { z } from "zod";
 import { HTTP_ENGINES } from "../../actors/index.js";
+import { CALL_PURPOSES, TRAINED_PURPOSES } from "../../capture/index.js";
 
 const kwargs = z.record(z.string(), z.unknown()).default({});
 
@@ -23,6 +24,12 @@ const TokenIdCapture = z.strictObject({
   sink_kwargs: kwargs,
   /** False: capture is unchanged, rows keep their text, nothing is frozen or dropped by us. */
   rebuild_response: z.boolean().default(true),
+  /** What a row holds: the chain of the final answer, or every chain. */
+  delivery: z.enum(["main", "all"]).default("main"),
+  /** `full` repeats the running prompt in every item, `delta` holds only what came since. */
+  output_form: z.enum(["full", "delta"]).default("full"),
+  /** Purposes whose chains are not masked in `all`. */
+  trained_purposes: z.array(z.enum(CALL_PURPOSES)).default([...TRAINED_PURPOSES]),
   source: moduleExport.optional(),
   source_kwargs: kwargs,
   lineage: moduleExport.optional(),

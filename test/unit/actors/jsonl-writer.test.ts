@@ -85,6 +85,34 @@ describe("JsonlWriter", () => {
     expect(await readBack()).toEqual(values);
   });
 
+  test("J4 long lines with typed arrays, between short ones", async () => {
+    const { writer } = await open();
+    const ids = Int32Array.from({ length: 400_000 }, (_, at) => at);
+    const appended = [{ a: 1 }, { ids }, { b: 2 }, { c: ids, d: "x" }, { e: 3 }];
+    await Promise.all(appended.map((value) => writer.append(value)));
+    await writer.close();
+    const plain = Array.from(ids);
+    expect(await readBack()).toEqual([
+      { a: 1 },
+      { ids: plain },
+      { b: 2 },
+      { c: plain, d: "x" },
+      { e: 3 },
+    ]);
+  });
+
+  test("J3 J4 a long line that fails in its middle leaves nothing, and no other line fails with it", async () => {
+    const { writer } = await open();
+    const logProbs = new Float64Array(400_000).fill(-0.5);
+    logProbs[399_999] = Number.NaN;
+    const results = await Promise.allSettled(
+      [{ a: 1 }, { logProbs }, { b: 2 }].map((value) => writer.append(value)),
+    );
+    expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+    await writer.close();
+    expect(await readBack()).toEqual([{ a: 1 }, { b: 2 }]);
+  });
+
   test("J3 a full disk leaves the whole lines, and the file goes on when there is room", async () => {
     const disk = smallDisk(30);
     const writer = new JsonlWriter("x", disk, 0);

@@ -103,6 +103,8 @@ describe("deliver", () => {
     const report = await consumer.deliver(rollout);
     await consumer.close();
     expect(report).toEqual({
+      rebuilt: true,
+      warnings: [],
       rolloutId: "0-3",
       slot,
       masked: false,

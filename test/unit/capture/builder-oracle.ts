@@ -8,7 +8,7 @@ export interface OracleEvidence {
   answer?: string | undefined;
 }
 
-export interface OracleTrajectory {
+interface OracleTrajectory {
   owned: string[];
   masked: boolean;
 }

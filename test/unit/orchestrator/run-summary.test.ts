@@ -18,6 +18,7 @@ describe("RowTally", () => {
       mask_sample: true,
       _ng_token_capture: {
         ...metrics(3, 40, 10),
+        warnings: ["TOOL_MARKUP_IN_TEXT", "TOOL_MARKUP_IN_TEXT"],
         mask_reasons: [
           { code: "MULTIPLE_CHAINS" },
           { code: "MULTIPLE_CHAINS" },
@@ -33,6 +34,8 @@ describe("RowTally", () => {
       completed: 3,
       masked: 1,
       maskReasons: { MULTIPLE_CHAINS: 1, INCOMPLETE: 1 },
+      captured: 3,
+      warnings: { TOOL_MARKUP_IN_TEXT: 1 },
       meanReward: { unmasked: 1 / 3, masked: 1 },
       meanCalls: 3,
       meanChains: 1,

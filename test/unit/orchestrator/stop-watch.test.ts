@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { loadConfig } from "../../../src/orchestrator/config/load.js";
 import type { RunEvent } from "../../../src/orchestrator/run-events.js";
-import { StopWatch } from "../../../src/orchestrator/stop-watch.js";
+import { maskStop, StopWatch } from "../../../src/orchestrator/stop-watch.js";
 
 function ended(masked: boolean, captured = true): RunEvent {
   return {
@@ -14,6 +14,8 @@ function ended(masked: boolean, captured = true): RunEvent {
     masked,
     maskReasons: [],
     failure: null,
+    rebuilt: captured,
+    warnings: [],
     calls: 1,
     generatedTokens: 1,
     wallMs: 1,
@@ -52,6 +54,16 @@ describe("StopWatch", () => {
       watch.see(ended(true));
       expect(stops).toEqual([]);
     }
+  });
+
+  it("is a stop also over the rows of an earlier process, or when no rollout is left", () => {
+    const config = loadConfig({
+      token_id_capture: { max_mask_fraction: 0.5, mask_fraction_min_samples: 4 },
+    });
+    expect(maskStop(config, 3, 3)).toBeNull();
+    expect(maskStop(config, 4, 2)).toBeNull();
+    expect(maskStop(config, 4, 3)?.reason).toBe("mask_fraction");
+    expect(maskStop(loadConfig({}), 4, 4)).toBeNull();
   });
 
   it("drains on a signal, also one that was aborted before", () => {

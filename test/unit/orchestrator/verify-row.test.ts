@@ -66,6 +66,19 @@ describe("checkRow", () => {
     expect(checkRow(row([], { mask_sample: true }))).toMatchObject({ masked: true });
   });
 
+  it("Y1. reads the delta form, where an item holds what it adds", () => {
+    const output = [item([1, 2], [3], [-0.5]), item([4], [5, 6], [-1, 0])];
+    const delta = (items: unknown[]) =>
+      checkRow({ ...row([]), response: { output: items, output_form: "delta" } });
+    expect(delta(output).faults).toEqual([]);
+    expect(delta(output).items.map((one) => [...one.promptIds])).toEqual([
+      [1, 2],
+      [1, 2, 3, 4],
+    ]);
+    expect(delta([output[0], item([], [5], [-1])]).faults.join()).toContain("does not continue");
+    expect(checkRow(row(output)).faults.join()).toContain("does not continue");
+  });
+
   it("takes anything", () => {
     for (const value of [undefined, null, 1, "x", [], {}])
       expect(checkRow(value).faults).toHaveLength(1);

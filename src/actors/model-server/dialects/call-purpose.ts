@@ -13,7 +13,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { CALL_PURPOSES, type CallPurpose } from "../../../capture/index.js";
 import { RequestError } from "../request-error.js";
 
-export const PURPOSE_HEADER = "x-ng-call-purpose";
+const PURPOSE_HEADER = "x-ng-call-purpose";
 
 /** What of a request tells its purpose. */
 export interface CallShape {

@@ -15,7 +15,7 @@ import {
   PROBE_SAMPLING,
 } from "./start.js";
 import type { EngineClient } from "./upstream/engine-client.js";
-import { arrayAt, countAt, idsAt, logProbOf, objectAt } from "./upstream/json.js";
+import { arrayAt, countAt, idsAt, jsonWithIds, logProbOf, objectAt } from "./upstream/json.js";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -50,10 +50,9 @@ export class LlamaCppEngine implements TokenEngine {
   }
 }
 
-export function llamaCppBody({ promptIds, sampling }: TokenRequest): Json {
+export function llamaCppBody({ promptIds, sampling }: TokenRequest): string {
   const { temperature, top_p, top_k, min_p, max_tokens, seed } = sampling;
-  return {
-    prompt: Array.from(promptIds),
+  return jsonWithIds("prompt", promptIds, {
     temperature,
     top_p,
     top_k,
@@ -68,7 +67,7 @@ export function llamaCppBody({ promptIds, sampling }: TokenRequest): Json {
     n_probs: 1,
     post_sampling_probs: !(temperature === 1 && isUnfiltered(sampling)), // C1
     stream: false,
-  };
+  });
 }
 
 type LlamaCppAnswer = Omit<

@@ -16,7 +16,7 @@ import {
   servedModel,
 } from "./start.js";
 import type { EngineClient } from "./upstream/engine-client.js";
-import { arrayAt, countAt, idsAt, logProbOf, objectAt } from "./upstream/json.js";
+import { arrayAt, countAt, idsAt, jsonWithIds, logProbOf, objectAt } from "./upstream/json.js";
 import { finishReasonOf, versionOf } from "./vllm-wire.js";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -75,10 +75,9 @@ export class SglangEngine implements TokenEngine {
   }
 }
 
-export function sglangBody({ promptIds, sampling, stopIds }: TokenRequest): Json {
+export function sglangBody({ promptIds, sampling, stopIds }: TokenRequest): string {
   const { temperature, top_p, top_k, min_p, max_tokens, seed } = sampling;
-  return {
-    input_ids: Array.from(promptIds),
+  return jsonWithIds("input_ids", promptIds, {
     sampling_params: {
       temperature,
       top_p,
@@ -93,7 +92,7 @@ export function sglangBody({ promptIds, sampling, stopIds }: TokenRequest): Json
     return_logprob: true,
     logprob_start_len: -1,
     stream: false,
-  };
+  });
 }
 
 type SglangAnswer = Omit<

@@ -2,7 +2,15 @@
 import type { LogprobsMode } from "../../../capture/index.js";
 import type { TokenGeneration, TokenRequest } from "./engine.js";
 import { EngineError } from "./engine-error.js";
-import { arrayAt, countAt, idsAt, logProbOf, objectAt, textAt } from "./upstream/json.js";
+import {
+  arrayAt,
+  countAt,
+  idsAt,
+  jsonWithIds,
+  logProbOf,
+  objectAt,
+  textAt,
+} from "./upstream/json.js";
 
 export type VllmApi = "completions" | "generate";
 
@@ -37,26 +45,25 @@ function samplingParameters({ sampling, stopIds }: TokenRequest): Json {
   };
 }
 
-export function vllmBody(api: VllmApi, model: string, request: TokenRequest): Json {
-  const ids = Array.from(request.promptIds);
+/** JSON. */
+export function vllmBody(api: VllmApi, model: string, request: TokenRequest): string {
+  const { promptIds } = request;
   const parameters = samplingParameters(request);
   if (api === "generate")
-    return {
+    return jsonWithIds("token_ids", promptIds, {
       model,
-      token_ids: ids,
       sampling_params: parameters,
       stream: false,
       return_token_ids: true,
-    };
-  return {
+    });
+  return jsonWithIds("prompt", promptIds, {
     model,
-    prompt: ids,
     ...parameters,
     n: 1,
     stream: false,
     add_special_tokens: false,
     return_token_ids: true,
-  };
+  });
 }
 
 /** @throws ENGINE_FAILED on an abort, ENGINE_REPLY_INVALID when the answer has not the endpoint's shape. */

@@ -13,7 +13,7 @@ export interface ModelDirectoryOptions
   readonly chatTemplateFile?: string;
 }
 
-export class ModelDirectoryError extends Error {
+class ModelDirectoryError extends Error {
   static {
     Object.defineProperty(ModelDirectoryError.prototype, "name", { value: "ModelDirectoryError" });
   }

@@ -266,6 +266,26 @@ describe("what really differs", () => {
     expect(await verdict(first, said, next)).toBe(reason);
   });
 
+  test("a billing nonce at the head of the system prompt changes nothing, in string and list form (https://github.com/anthropics/claude-code/issues/68900, https://github.com/vllm-project/vllm/pull/36829, https://github.com/sgl-project/sglang/pull/21064)", async () => {
+    const line = (nonce: string) => `x-anthropic-billing-header: cc_version=2.1; cch=${nonce};`;
+    const list = (nonce: string) => [text(line(nonce)), text("agent")];
+    const string = (nonce: string) => `${line(nonce)}\nagent`;
+    const next = bashTurn({ command: "ls", timeout: 5 });
+    for (const [seen, sent] of [
+      [list("36ee5"), list("0aaa9")],
+      [string("36ee5"), string("0aaa9")],
+      [list("36ee5"), string("0aaa9")],
+      ["agent", list("0aaa9")],
+    ])
+      expect(await verdict({ ...first, system: seen }, ls, { ...next, system: sent })).toBe(
+        "RESOLVED",
+      );
+    // A user's text of that form is the user's.
+    const asked = { ...first, messages: [user(line("36ee5"))] };
+    const edited = { ...next, messages: [user(line("0aaa9")), ...next.messages.slice(1)] };
+    expect(await verdict(asked, ls, edited)).toBe("CONTEXT_CHANGED");
+  });
+
   test("refuses a tool result that was truncated after the model saw it", async () => {
     const history = (seen: string) => [
       user("do it"),

@@ -51,8 +51,7 @@ describe("R2. what is unknown leaves no trace, what is wrong is named", () => {
     [{ input: [user, { role: "assistant", content: "x" }] }, /^input\.1: the last/],
     [{ tools: [{ type: "function" }] }, /^tools\.0\.name: /],
     [{ background: true }, /^background: /],
-    [{ metadata: JSON.parse(`${"[".repeat(300)}${"]".repeat(300)}`) }, /^metadata: must not nest/],
-  ])("%o", (body, message) => {
+  ])("%j", (body, message) => {
     expect(() => open(body)).toThrow(RequestError);
     expect(() => open(body)).toThrow(message);
   });
@@ -64,6 +63,11 @@ test("R3. arguments cut off mid-way are kept as text, not refused (https://githu
   expect(conversation.messages[1]).toMatchObject({
     toolCalls: [{ id: "c", arguments: '{"cmd": "timeout 7' }],
   });
+});
+
+test("what an answer repeats must not nest deeper than it can be written", () => {
+  const metadata = { a: JSON.parse(`${"[".repeat(300)}${"]".repeat(300)}`) };
+  expect(() => open({ metadata })).toThrow(/^metadata: must not nest deeper than 200 levels/);
 });
 
 test("a result that no call asked for is the user's: Codex tells of its goals so", () => {

@@ -59,11 +59,11 @@ export class EngineClient {
   }
 
   /**
-   * The JSON answer to a POST.
+   * The JSON answer to a POST. A text is sent as it is.
    * @throws EngineError with the code that says whether anything may have been generated.
    */
-  async post(path: string, body: unknown, route: CallRoute): Promise<unknown> {
-    const text = JSON.stringify(body);
+  async post(path: string, body: object | string, route: CallRoute): Promise<unknown> {
+    const text = typeof body === "string" ? body : JSON.stringify(body);
     return this.#withDeadline(route.signal, (signal) =>
       this.#send("POST", path, text, { ...route, signal }),
     );

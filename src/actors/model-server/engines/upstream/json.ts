@@ -53,10 +53,15 @@ export function arrayAt(value: unknown, path: string): readonly unknown[] {
 /** Integers; undefined when the field is absent or null. */
 export function idsAt(value: unknown, path: string): number[] | undefined {
   if (value === undefined || value === null) return undefined;
-  return arrayAt(value, path).map((id, at) => {
-    if (!Number.isSafeInteger(id)) throw invalid(`${path}.${at}`, "an integer", id);
-    return id as number;
-  });
+  const ids = arrayAt(value, path);
+  const wrong = ids.findIndex((id) => !Number.isSafeInteger(id));
+  if (wrong >= 0) throw invalid(`${path}.${wrong}`, "an integer", ids[wrong]);
+  return ids as number[];
+}
+
+/** JSON of an object with a long list of ids in it. `join` is several times faster than boxing every id. */
+export function jsonWithIds(key: string, ids: Int32Array, rest: Json): string {
+  return `{${JSON.stringify(key)}:[${ids.join(",")}],${JSON.stringify(rest).slice(1)}`;
 }
 
 /** A number as it is; NaN for whatever is none, so that it fails the check by its place. */

@@ -1,0 +1,131 @@
+/**
+ * Finds the records of one rollout for people: in a file of records, or in the stores under a folder, with what the
+ * run's journal knows beside them. Nothing is written and nothing is frozen.
+ */
+import fs from "node:fs";
+import path from "node:path";
+import {
+  type BuildOptions,
+  parseTokenEntry,
+  STORE_FILE_NAME,
+  type TokenCaptureSnapshot,
+  TokenCaptureStore,
+  type TokenEntry,
+} from "../capture/index.js";
+import { isMapping } from "./config/merge.js";
+import { ConfigError } from "./errors.js";
+import { readJsonLines } from "./jsonl.js";
+
+/** Where to look: exactly one is given. */
+export interface RecordsPlace {
+  /** Token records, one JSON object a line. */
+  readonly entries?: string;
+  /** A run directory, or a folder of them. */
+  readonly dir?: string;
+}
+
+export interface RolloutRecords {
+  readonly entries: readonly TokenEntry[];
+  /** As the run itself would build it. */
+  readonly options: BuildOptions;
+}
+
+/**
+ * @throws MISSING_VALUE when no place, or more than one, is given.
+ * @throws FILE_NOT_FOUND when the place is not there, or nothing in it is of the rollout.
+ */
+export async function readRolloutRecords(
+  rolloutId: string,
+  { entries, dir }: RecordsPlace,
+): Promise<RolloutRecords> {
+  if (entries !== undefined && dir === undefined) return fromFile(rolloutId, entries);
+  if (dir !== undefined && entries === undefined) return fromStores(rolloutId, dir);
+  throw new ConfigError(
+    "INVALID_VALUE",
+    "--entries, --dir",
+    "exactly one must be given: a file of token records, or the folder of a run's store",
+  );
+}
+
+async function fromFile(rolloutId: string, file: string): Promise<RolloutRecords> {
+  const entries: TokenEntry[] = [];
+  for await (const { line, value } of readJsonLines(file, "--entries")) {
+    if (!isMapping(value))
+      throw new ConfigError("INVALID_VALUE", "--entries", `line ${line} of ${file} is no record`);
+    if (value["rollout_id"] === rolloutId) entries.push(parseTokenEntry(value));
+  }
+  if (entries.length === 0) throw notFound("--entries", rolloutId, file);
+  return { entries, options: { rolloutId } };
+}
+
+async function fromStores(rolloutId: string, dir: string): Promise<RolloutRecords> {
+  const folders = [dir, ...subfolders(dir)];
+  for (const folder of folders.filter((one) => fs.existsSync(path.join(one, STORE_FILE_NAME)))) {
+    const store = new TokenCaptureStore({ dir: folder, allowNetworkFs: true });
+    try {
+      const snapshot = await store.peek(rolloutId);
+      if (snapshot === undefined) continue;
+      return {
+        entries: snapshot.entries,
+        options: { ...optionsOf(snapshot), ...(await journalled(folder, rolloutId)) },
+      };
+    } finally {
+      await store.close();
+    }
+  }
+  throw notFound("--dir", rolloutId, dir);
+}
+
+function subfolders(dir: string): string[] {
+  try {
+    return fs
+      .readdirSync(dir, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map((entry) => path.join(dir, entry.name));
+  } catch (cause) {
+    const reason = cause instanceof Error && "code" in cause ? String(cause.code) : String(cause);
+    throw new ConfigError("FILE_NOT_FOUND", "--dir", `cannot read ${dir} (${reason})`, { cause });
+  }
+}
+
+function optionsOf(snapshot: TokenCaptureSnapshot): BuildOptions {
+  const { rolloutId, incomplete, incompleteReasons, failedCalls, abortedCalls } = snapshot;
+  return { rolloutId, incomplete, incompleteReasons, failedCalls, abortedCalls };
+}
+
+/** The final answer and what did not arrive, from the journal beside the store. */
+async function journalled(folder: string, rolloutId: string): Promise<Partial<BuildOptions>> {
+  const file = path.join(folder, "journal.jsonl");
+  if (!fs.existsSync(file)) return {};
+  for await (const { value } of readJsonLines(file, "--dir")) {
+    if (!isMapping(value) || value["state"] !== "finished") continue;
+    const finished = value["finished"];
+    if (!isMapping(finished) || finished["rolloutId"] !== rolloutId) continue;
+    const outcome = isMapping(finished["outcome"]) ? finished["outcome"] : {};
+    const ledgers = Array.isArray(value["ledgers"]) ? (value["ledgers"] as unknown[]) : [];
+    return {
+      terminal: {
+        messageId: textOf(outcome["finalMessageId"]),
+        text: textOf(outcome["finalText"]),
+      },
+      undeliveredCallIds: ledgers.flatMap((ledger) =>
+        isMapping(ledger) && Array.isArray(ledger["undeliveredCallIds"])
+          ? ledger["undeliveredCallIds"].map(String)
+          : [],
+      ),
+    };
+  }
+  return {};
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === "string" ? value : null;
+}
+
+function notFound(option: string, rolloutId: string, where: string): ConfigError {
+  return new ConfigError(
+    "FILE_NOT_FOUND",
+    option,
+    `${where} holds nothing of rollout ${rolloutId}`,
+  );
+}
