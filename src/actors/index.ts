@@ -29,6 +29,19 @@ export type { RolloutOpening } from "./model-server/rollouts.js";
 export type { PolicyTrainerOptions } from "./policy-trainer/options.js";
 export { policyTrainer } from "./policy-trainer/policy-trainer.actor.js";
 export type { PolicyTrainer, TrainingStep } from "./policy-trainer/policy-trainer.js";
+export {
+  Attachment,
+  askServer,
+  Capabilities,
+  CONTROL_PATH,
+  ControlCall,
+} from "./remote-server/control.js";
+export {
+  type RemoteStore,
+  type RemoteWorker,
+  remoteStore,
+  remoteWorker,
+} from "./remote-server/remote-server.actor.js";
 export * from "./rollout.js";
 export type { SlotAttempt } from "./rollout-consumer/journal.js";
 export { Journal } from "./rollout-consumer/journal.js";

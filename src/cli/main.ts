@@ -3,7 +3,7 @@
  * The `corral` command. Exit codes: 0 all done, 1 work failed, 2 usage or config error. One clear line on stderr for
  * every error; results on stdout.
  */
-import { Command, CommanderError, Option } from "commander";
+import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { configCommand } from "./commands/config.js";
 import { conformanceCommand } from "./commands/conformance.js";
 import { doctorCommand } from "./commands/doctor.js";
@@ -13,11 +13,19 @@ import { mockEngineCommand } from "./commands/mock-engine.js";
 import { pruneCommand } from "./commands/prune.js";
 import { rebuildCommand } from "./commands/rebuild.js";
 import { runCommand } from "./commands/run.js";
+import { serveCommand } from "./commands/serve.js";
 import { verifyCommand } from "./commands/verify.js";
 import { exitCodeOf, guardOutput, printError } from "./output.js";
 
 function configOption(): Option {
   return new Option("--config <file...>", "config files, merged in order");
+}
+
+/** @throws InvalidArgumentError naming what is allowed. */
+function portOf(text: string): number {
+  const port = Number(text);
+  if (Number.isInteger(port) && port >= 0 && port <= 65_535) return port;
+  throw new InvalidArgumentError("allowed: 0 to 65535");
 }
 
 /** Takes a command's exit code. */
@@ -48,8 +56,15 @@ function addRunCommands(corral: Command, finish: Finish): void {
     .addOption(configOption().makeOptionMandatory())
     .requiredOption("--tasks <file>", "tasks, one JSON object a line")
     .requiredOption("--out <file>", "results, one JSON object a line")
+    .option("--server <url>", "roll out against a corral serve of another process")
     .option("--json", "print the summary as JSON")
     .action(async (options) => finish(await runCommand(options)));
+  corral
+    .command("serve")
+    .description("serve the models until a signal; prints the URL for corral run --server")
+    .addOption(configOption().makeOptionMandatory())
+    .addOption(new Option("--port <n>", "port on 127.0.0.1; default: a free one").argParser(portOf))
+    .action(async (options) => finish(await serveCommand(options)));
   corral
     .command("config")
     .description("print the merged, checked config; secrets are shown as ***")

@@ -9,7 +9,8 @@ import { type EngineReport, rolloutKey } from "../actors/index.js";
 import { captureDecisions } from "./config/decisions.js";
 import type { CorralConfig } from "./config/schema.js";
 import { ConfigError } from "./errors.js";
-import { type RunActors, type ServerWorker, startActors } from "./run-actors.js";
+import { type RunActors, startActors } from "./run-actors.js";
+import type { ServerWorker } from "./serving.js";
 
 export interface DoctorCheck {
   /** What was looked at: `node`, `token_id_capture`, or the key of a model or an agent. */

@@ -29,6 +29,8 @@ export type ConfigErrorCode =
   | "RUN_DIRECTORY"
   /** What a key names does not start on this node. */
   | "START_FAILED"
+  /** Nothing answers as a Corral server at the given URL. */
+  | "SERVER_UNREACHABLE"
   /** Another process runs with the same `--out`. */
   | "RUN_LOCKED";
 

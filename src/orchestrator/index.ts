@@ -38,5 +38,6 @@ export type { RolloutFigures, RunStats } from "./run-counts.js";
 export type { RunEvent, RunEventListener } from "./run-events.js";
 export { type RunRolloutsRequest, runRollouts } from "./run-rollouts.js";
 export { failedRollouts, type RunStop, type RunSummary } from "./run-summary.js";
+export { type Served, type ServeRequest, serve } from "./serve.js";
 export type { TasksInput } from "./tasks.js";
 export { type VerifyReport, verifyRollouts } from "./verify-rollouts.js";

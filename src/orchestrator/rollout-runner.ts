@@ -16,8 +16,9 @@ import {
 import type { AgentConfig, CorralConfig } from "./config/schema.js";
 import { pruneMasked } from "./masked-evidence.js";
 import { rolloutIdOf } from "./rollout-ids.js";
-import type { RunActors, ServerWorker } from "./run-actors.js";
+import type { RunActors } from "./run-actors.js";
 import type { RunEventListener } from "./run-events.js";
+import type { ServerWorker } from "./serving.js";
 import type { CheckedTask } from "./tasks.js";
 
 export interface RunnerParts {

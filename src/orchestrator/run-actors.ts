@@ -4,42 +4,27 @@
  * L1. A start that fails stops what was started before it.
  * L2. Shutdown goes producers first: harnesses, servers, consumer, store.
  */
-import { randomBytes } from "node:crypto";
-import {
-  type AgentHarness,
-  type AgentHarnessOptions,
-  agentHarness,
-  type CaptureStore,
-  captureStore,
-  type EngineOptions,
-  type ModelServer,
-  modelServer,
-} from "../actors/index.js";
+import { type AgentHarness, type AgentHarnessOptions, agentHarness } from "../actors/index.js";
 import { type ActorLogger, type ActorRef, createRuntime, type Runtime } from "../runtime/index.js";
 import type { CaptureDecisions } from "./config/decisions.js";
-import type { AgentConfig, CorralConfig, ModelConfig } from "./config/schema.js";
-import { ConfigError } from "./errors.js";
+import type { AgentConfig, CorralConfig } from "./config/schema.js";
 import { resolveModuleExport } from "./modules.js";
-import { loadPolicy } from "./policies.js";
+import { type RemoteServing, startRemote } from "./remote-serving.js";
 import { type RunConsumer, startConsumer } from "./run-consumer.js";
-
-/** One thread of a model. */
-export interface ServerWorker {
-  readonly name: string;
-  readonly ref: ActorRef<ModelServer>;
-  readonly url: string;
-}
+import {
+  type Serving,
+  SHARED_CONCURRENCY,
+  SHUTDOWN_DEADLINE_MS,
+  STAGE,
+  startServing,
+} from "./serving.js";
+import { startingAs } from "./start-errors.js";
 
 /** The actors of a run. `await using`. */
-export interface RunActors extends AsyncDisposable {
-  readonly store: ActorRef<CaptureStore> | undefined;
-  /** Model name → its workers. */
-  readonly servers: ReadonlyMap<string, readonly ServerWorker[]>;
+export interface RunActors extends AsyncDisposable, Serving {
   /** Agent name → its harness actor. */
   readonly harnesses: ReadonlyMap<string, ActorRef<AgentHarness>>;
   readonly consumer: RunConsumer;
-  /** Signs the rollout keys; lives in memory only. */
-  readonly keySecret: Uint8Array;
 }
 
 export interface StartRequest {
@@ -50,16 +35,11 @@ export interface StartRequest {
   readonly journalPath: string;
   /** The file of rows; without it a trainer takes them. */
   readonly outPath?: string;
+  /** A server of another process serves in place of our own. */
+  readonly remote?: RemoteServing;
   /** Gets the actors' records. Default: JSON lines on stderr. */
   readonly logger?: ActorLogger;
 }
-
-const STAGE = { harness: 0, server: 1, consumer: 2, store: 3 } as const;
-const SHUTDOWN_DEADLINE_MS = 15_000;
-/** Store and servers serve many rollouts at a time; their work is short or waits on something else. */
-const SHARED_CONCURRENCY = 256;
-/** The store has no state but its file, so another thread goes on where one died. */
-const STORE_RESTARTS = 3;
 
 /** @throws ConfigError naming the key, or the error of the actor that did not start. */
 export async function startActors(request: StartRequest): Promise<RunActors> {
@@ -73,37 +53,15 @@ export async function startActors(request: StartRequest): Promise<RunActors> {
 }
 
 async function start(runtime: Runtime, request: StartRequest): Promise<RunActors> {
-  const { config, decisions } = request;
-  const keySecret = new Uint8Array(randomBytes(32));
-  const store =
-    decisions.target.kind === "store"
-      ? await startingAs("token_id_capture.dir", () =>
-          runtime.spawn(
-            captureStore,
-            { dir: request.dir, allowNetworkFs: config.token_id_capture.allow_network_fs },
-            {
-              name: "capture-store",
-              maxConcurrency: SHARED_CONCURRENCY,
-              maxRestarts: STORE_RESTARTS,
-              stopStage: STAGE.store,
-            },
-          ),
-        )
-      : undefined;
-  const capture = serverCapture(decisions, store);
-
-  const models = Object.entries(config.responses_api_models).map(async ([name, model]) => {
-    const engine = await engineOptions(name, model);
-    const options = { ...serverOptions(name, model, engine, config), capture, keySecret };
-    const workers = await startWorkers(runtime, name, model.num_workers, options);
-    return { name, workers, digest: engine.kind === "embedded" ? engine.policy.digest : null };
-  });
+  const { config, decisions, remote } = request;
   const agents = Object.entries(config.responses_api_agents).map(
     async ([name, agent]) => [name, await startHarness(runtime, name, agent)] as const,
   );
-  const [served, started] = await Promise.all([Promise.all(models), Promise.all(agents)]);
-  const servers = new Map(served.map(({ name, workers }) => [name, workers]));
-
+  const [serving, started] = await Promise.all([
+    remote === undefined ? startServing(runtime, request) : startRemote(runtime, remote),
+    Promise.all(agents),
+  ]);
+  const { store, servers, digests } = serving;
   const consumer = await startingAs("token_id_capture.source", () =>
     startConsumer(
       runtime,
@@ -115,18 +73,16 @@ async function start(runtime: Runtime, request: StartRequest): Promise<RunActors
         servers: [...servers.values()].flat().map(({ ref }) => ref),
         rebuildResponse: decisions.rebuild,
         rows: rowOptions(config),
-        ...namedPolicy(new Set(served.map(({ digest }) => digest))),
+        ...namedPolicy(new Set(digests)),
       },
       { name: "rollout-consumer", maxConcurrency: SHARED_CONCURRENCY, stopStage: STAGE.consumer },
       request.logger,
     ),
   );
   return {
-    store,
-    servers,
+    ...serving,
     harnesses: new Map(started),
     consumer,
-    keySecret,
     [Symbol.asyncDispose]: async () => {
       await runtime.shutdown({ deadlineMs: SHUTDOWN_DEADLINE_MS });
       await consumer.close();
@@ -153,62 +109,6 @@ function namedPolicy(digests: ReadonlySet<string | null>) {
   const [checkpoint_digest, ...others] = digests;
   if (typeof checkpoint_digest !== "string" || others.length > 0) return {};
   return { policy: { kind: "embedded", checkpoint_digest } };
-}
-
-function serverCapture(decisions: CaptureDecisions, store: ActorRef<CaptureStore> | undefined) {
-  if (store !== undefined) return { kind: "store" as const, store };
-  const { target } = decisions;
-  if (target.kind !== "module") return { kind: "off" as const };
-  const { source: _consumers, ...capture } = target;
-  return capture;
-}
-
-async function engineOptions(name: string, { engine }: ModelConfig): Promise<EngineOptions> {
-  if (engine.kind !== "embedded") return engine;
-  return { kind: "embedded", policy: await loadPolicy(name, engine) };
-}
-
-function serverOptions(
-  name: string,
-  model: ModelConfig,
-  engine: EngineOptions,
-  config: CorralConfig,
-) {
-  return {
-    host: "127.0.0.1" as const,
-    port: 0 as const,
-    workerGeneration: 0,
-    model: name,
-    engine,
-    samplingOverrides: model.sampling_overrides,
-    runSeed: model.engine.seed ?? config.rollout.seed,
-    requireRolloutKey: config.token_id_capture.require_rollout_key,
-    maxModelCalls: model.max_model_calls,
-  };
-}
-
-async function startWorkers(
-  runtime: Runtime,
-  model: string,
-  numWorkers: number,
-  options: Omit<Parameters<typeof modelServer.create>[0], "workerIndex">,
-): Promise<ServerWorker[]> {
-  const indices = Array.from({ length: numWorkers }, (_, index) => index);
-  return Promise.all(
-    indices.map(async (workerIndex) => {
-      const name = `${model}-${workerIndex}`;
-      const spawnOptions = {
-        name: `model-server-${name}`,
-        maxConcurrency: SHARED_CONCURRENCY,
-        stopStage: STAGE.server,
-      };
-      const ref = await startingAs(`responses_api_models.${model}.engine`, () =>
-        runtime.spawn(modelServer, { ...options, workerIndex }, spawnOptions),
-      );
-      const { url } = await ref.call.address();
-      return { name, ref, url };
-    }),
-  );
 }
 
 async function startHarness(
@@ -241,39 +141,5 @@ function harnessOptions(agent: AgentConfig, field: string): AgentHarnessOptions 
       const { kind, isolation, binary } = agent;
       return { kind, isolation, ...(binary === undefined ? {} : { binary }) };
     }
-  }
-}
-
-/** Why a start failed that the config's author can mend. */
-const STARTS_TO_MEND = new Set([
-  "NETWORK_FILE_SYSTEM",
-  "HARNESS_NOT_FOUND",
-  "HARNESS_MODULE_INVALID",
-  "ISOLATION_FAILED",
-  "MODEL_DIRECTORY_INVALID",
-]);
-
-/** True for a failure that the config's author, or who runs the engine, can mend. */
-function isToMend(error: Error): error is Error & { code: string } {
-  const code = "code" in error ? String(error.code) : "";
-  return STARTS_TO_MEND.has(code) || code.startsWith("ENGINE_");
-}
-
-/** Names the key whose actor does not start; any other failure passes unchanged. */
-async function startingAs<T>(field: string, spawn: () => Promise<T>): Promise<T> {
-  try {
-    return await spawn();
-  } catch (error) {
-    for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) {
-      // A sink or lineage that a worker could not build already names its key.
-      const named = /^(token_id_capture\.\w+): (.*)/s.exec(cause.message);
-      if (named !== null)
-        throw new ConfigError("START_FAILED", named[1] ?? field, named[2] ?? "", { cause: error });
-      if (!isToMend(cause)) continue;
-      const inner = cause.cause instanceof Error ? cause.cause.message : "";
-      const why = cause.message.includes(inner) ? "" : `: ${inner}`;
-      throw new ConfigError("START_FAILED", field, `${cause.message}${why}`, { cause: error });
-    }
-    throw error;
   }
 }

@@ -15,6 +15,7 @@ import type { CaptureDecisions } from "./config/decisions.js";
 import type { CorralConfig } from "./config/schema.js";
 import { type GroupPlan, GroupStream, type SlotPlan } from "./group-stream.js";
 import { pruneMasked } from "./masked-evidence.js";
+import type { RemoteServing } from "./remote-serving.js";
 import { slotKey, slotsOf } from "./rollout-ids.js";
 import { RolloutRunner } from "./rollout-runner.js";
 import { type RunActors, startActors } from "./run-actors.js";
@@ -28,6 +29,8 @@ export interface CoreRequest {
   readonly journalPath: string;
   /** Rows go to this file, in pass 0. Without it they go to a trainer. */
   readonly outPath?: string;
+  /** A server of another process serves in place of our own. */
+  readonly remote?: RemoteServing;
   readonly logger?: ActorLogger;
   readonly onEvent: RunEventListener;
 }

@@ -11,6 +11,7 @@ import { type CaptureDecisions, captureDecisions, rowSelection } from "./config/
 import type { CorralConfig } from "./config/schema.js";
 import { installedTokenSource } from "./installed-source.js";
 import { readJsonLines } from "./jsonl.js";
+import { attachServer, type RemoteServing, withServerCapture } from "./remote-serving.js";
 import type { RunActors } from "./run-actors.js";
 import { RunCore } from "./run-core.js";
 import { openRunDirectory, type RunDirectory } from "./run-directory.js";
@@ -27,6 +28,8 @@ export interface RunRolloutsRequest {
   readonly out: string;
   /** Folder that verifiers of given tasks are resolved against; those of a file lie beside it. Default: the working directory. */
   readonly folder?: string;
+  /** URL that `corral serve` printed: its models serve, and its capture block is used. */
+  readonly server?: string;
   /** Gets the actors' records. Default: JSON lines on stderr. */
   readonly logger?: ActorLogger;
   /** Contract: must not throw. */
@@ -40,25 +43,28 @@ export interface RunRolloutsRequest {
  * @throws ConfigError for what the user must mend, before any rollout starts.
  */
 export async function runRollouts(request: RunRolloutsRequest): Promise<RunSummary> {
-  const { config } = request;
+  const remote = request.server === undefined ? undefined : await attachServer(request.server);
+  const config = remote === undefined ? request.config : withServerCapture(request.config, remote);
   const decisions = captureDecisions(config, installedTokenSource() !== undefined);
   const [conflict] = decisions.errors;
   if (conflict !== undefined) throw conflict;
   const tasks = await loadTasks(request.tasks, config, request.folder); // T1
-  const directory = openRunDirectory(runDirectoryRequest(request, decisions, tasks));
+  const directory = openRunDirectory(runDirectoryRequest(request, config, decisions, tasks));
   try {
-    return await runIn(directory, request, decisions, tasks);
+    return await runIn(directory, { ...request, config }, decisions, tasks, remote);
   } finally {
     directory.release();
   }
 }
 
 function runDirectoryRequest(
-  { config, out }: RunRolloutsRequest,
+  { out, server }: RunRolloutsRequest,
+  config: CorralConfig,
   { target }: CaptureDecisions,
   tasks: TaskSet,
 ) {
-  const hasStore = target.kind === "store";
+  // The store of a server is the server's.
+  const hasStore = target.kind === "store" && server === undefined;
   return {
     out,
     ...(hasStore ? { baseDir: target.dir } : {}),
@@ -74,6 +80,7 @@ async function runIn(
   request: RunRolloutsRequest,
   decisions: CaptureDecisions,
   tasks: TaskSet,
+  remote: RemoteServing | undefined,
 ): Promise<RunSummary> {
   const { config, onEvent = () => undefined, logger } = request;
   const warn = (message: string) => onEvent({ kind: "warning", message });
@@ -87,6 +94,7 @@ async function runIn(
     config,
     decisions,
     ...directory,
+    ...(remote && { remote }),
     ...(logger && { logger }),
     onEvent: (event) => {
       watch.see(event);

@@ -12,6 +12,7 @@ export interface RunOptions {
   readonly config: readonly string[];
   readonly tasks: string;
   readonly out: string;
+  readonly server?: string;
   readonly json?: boolean;
 }
 
@@ -25,6 +26,7 @@ export async function runCommand(options: RunOptions): Promise<number> {
       config,
       tasks: options.tasks,
       out: options.out,
+      ...(options.server === undefined ? {} : { server: options.server }),
       logger: actorLogger(progress),
       onEvent: (event) => progress.see(event),
       signal: interrupt.signal,

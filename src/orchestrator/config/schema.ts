@@ -122,6 +122,9 @@ const Agent = z.discriminatedUnion("kind", [
   }),
 ]);
 
+/** Values of an agent's `kind`. */
+export const AGENT_KINDS: readonly string[] = Agent.options.map(({ shape }) => shape.kind.value);
+
 const Rollout = z.strictObject({
   /** Rollouts of each task. */
   group_size: count.default(1),

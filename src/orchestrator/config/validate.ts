@@ -14,7 +14,7 @@ import { corralSpelling } from "./gym-keys.js";
 import type { ResolvedValues } from "./interpolate.js";
 import { nearestKey, nearestName } from "./known-keys.js";
 import { isMapping, type Mapping } from "./merge.js";
-import { Config, type CorralConfig } from "./schema.js";
+import { AGENT_KINDS, Config, type CorralConfig } from "./schema.js";
 
 type Issue = z.core.$ZodIssue;
 
@@ -116,8 +116,7 @@ function typeName(expected: string): string {
 }
 
 function unionMembers(issue: z.core.$ZodIssueInvalidUnion): string {
-  const kinds =
-    issue.path[0] === "responses_api_agents" ? ["claude_code", "function"] : ENGINE_KINDS;
+  const kinds = issue.path[0] === "responses_api_agents" ? AGENT_KINDS : ENGINE_KINDS;
   return kinds.map((kind) => JSON.stringify(kind)).join(", ");
 }
 

@@ -221,8 +221,8 @@ describe("refusals", () => {
     ],
     [
       "an unknown harness",
-      withAgent({ kind: "cursor" }),
-      'responses_api_agents.loop.kind: "cursor" is not valid; allowed: "claude_code", "function"',
+      withAgent({ kind: "gemini" }),
+      'responses_api_agents.loop.kind: "gemini" is not valid; allowed: "claude_code", "codex", "pi", "command", "function"',
     ],
     [
       "a missing key",

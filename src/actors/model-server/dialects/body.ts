@@ -68,3 +68,21 @@ export function toolArguments(text: string): unknown {
     return text;
   }
 }
+
+/** Levels of arrays and objects; tools of real clients have about ten. */
+const MAX_DEPTH = 200;
+
+/**
+ * For values that an answer repeats: writing them as JSON must not overflow the stack when the answer is there.
+ * @throws RequestError 400 when the value nests deeper than 200 levels.
+ */
+export function checkDepth(value: unknown, path: string): void {
+  let level: unknown[] = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > MAX_DEPTH)
+      throw new RequestError(400, `${path}: must not nest deeper than ${MAX_DEPTH} levels`);
+    level = level.flatMap((one) =>
+      typeof one === "object" && one !== null ? Object.values(one) : [],
+    );
+  }
+}

@@ -13,7 +13,15 @@ import { z } from "zod";
 import type { ToolSpecification } from "../../../capture/index.js";
 import { givenSampling, type ModelRequest } from "../model-request.js";
 import { RequestError } from "../request-error.js";
-import { Content, checkedBody, contentText, Seed, stringField, toolArguments } from "./body.js";
+import {
+  Content,
+  checkDepth,
+  checkedBody,
+  contentText,
+  Seed,
+  stringField,
+  toolArguments,
+} from "./body.js";
 import {
   FunctionSpecification,
   NO_PARAMETERS,
@@ -60,6 +68,7 @@ export function parseResponsesRequest(
   headers: IncomingHttpHeaders,
 ): ResponsesRequest {
   const asked = checkedBody(ResponsesBody, body);
+  for (const key of ["tools", "tool_choice", "metadata"] as const) checkDepth(asked[key], key);
   const { temperature, top_p, max_output_tokens, seed } = asked;
   const tools = toolSpecifications(asked);
   const conversation = { model: asked.model, tools, ...turnsOf(asked) };

@@ -17,6 +17,7 @@ import {
   servedMessageId,
   servedToolCallId,
 } from "../../../../src/actors/model-server/served-ids.js";
+import { serverSentEvent } from "../../../../src/actors/model-server/sse.js";
 import type { Generation, PolicySnapshot } from "../../../../src/embedded-policy/index.js";
 import { ManualClock } from "../../../support/manual-clock.js";
 import { SECRET, SETTINGS } from "../../../support/model-server.js";
@@ -163,6 +164,13 @@ test("served ids are of their call and look like the API's", () => {
   expect(new Set(ids).size).toBe(4);
   expect(ids[0]).toMatch(/^msg_[0-9a-f]{24}$/);
   expect(ids[1]).toMatch(/^toolu_[0-9a-f]{24}$/);
+});
+
+test("V1. an event is one line by everybody's rules, and says what it was given", () => {
+  const lineEnds = "\n\r\u000b\u000c\u001c\u001d\u001e\u0085\u2028\u2029";
+  const event = serverSentEvent("e", { text: lineEnds });
+  expect(event.slice(0, -2).split(new RegExp(`[${lineEnds}]`))).toHaveLength(2);
+  expect(JSON.parse(event.slice(event.indexOf("{")))).toEqual({ text: lineEnds });
 });
 
 test("A1. keep-alive starts after its time, pings every 5 s, and stops", () => {

@@ -65,6 +65,11 @@ test("R3. arguments cut off mid-way are kept as text, not refused (https://githu
   });
 });
 
+test("what an answer repeats must not nest deeper than it can be written", () => {
+  const metadata = { a: JSON.parse(`${"[".repeat(300)}${"]".repeat(300)}`) };
+  expect(() => open({ metadata })).toThrow(/^metadata: must not nest deeper than 200 levels/);
+});
+
 test("a result that no call asked for is the user's: Codex tells of its goals so", () => {
   const output = { type: "function_call_output", name: "goal", namespace: "agent", output: "g" };
   expect(parse({ input: [user, output] }).conversation.messages[1]).toEqual({

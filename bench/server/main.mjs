@@ -1,0 +1,248 @@
+// What the model server adds to a call, with an engine that answers at once: node bench/server/main.mjs [--quick] [--dir D]
+// Exit code 1 when a figure is outside its bound. Client and servers share the machine; its load is printed first.
+import { mkdtempSync, rmSync } from "node:fs";
+import { Agent, request } from "node:http";
+import { availableParallelism, loadavg, tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { captureStore, rolloutKey } from "corral/actors";
+import { createRuntime } from "corral/runtime";
+import Fastify from "fastify";
+import { probeDisk } from "../capture/disk.mjs";
+import { figure, percentile, printTable } from "../capture/figures.mjs";
+import { nullServer } from "./null-server.actor.mjs";
+import { contentOf, firstBody, nextBody } from "./workload.mjs";
+
+const { values: options } = parseArgs({
+  options: {
+    quick: { type: "boolean", default: false },
+    dir: { type: "string", default: tmpdir() },
+  },
+});
+const TURNS = options.quick ? 6 : 20;
+const NEW_BYTES = 600;
+/** Ours: what the p50 of calls 2..n may add beyond the disk, ms. */
+const ADDED_P50_MS = 2.3;
+const CALLS_PER_SECOND = 400;
+const WORKER_RSS_MB = 150;
+
+const root = mkdtempSync(join(options.dir, "corral-bench-"));
+const keySecret = new Uint8Array(32).fill(3);
+const agent = new Agent({ keepAlive: true, maxSockets: 512 });
+const silent = { debug() {}, info() {}, warn: console.error, error: console.error };
+let rounds = 0;
+const bounds = [];
+
+const disk = probeDisk(root);
+console.log(
+  `${availableParallelism()} cores, load ${loadavg()[0].toFixed(1)}, fdatasync p50 ${figure(disk.p50)} ms, p99 ${figure(disk.p99)} ms\n`,
+);
+try {
+  await fastifyAlone();
+  const rows = [];
+  const shapes = options.quick
+    ? [
+        [100_000, false, 1, 1],
+        [100_000, false, 1, 32],
+      ]
+    : [4000, 100_000].flatMap((bytes) =>
+        [false, true].flatMap((stream) =>
+          [1, 2].flatMap((workers) =>
+            [1, 32, 256].map((flight) => [bytes, stream, workers, flight]),
+          ),
+        ),
+      );
+  const results = new Map();
+  for (const [bytes, stream, workers, inFlight] of shapes) {
+    const result = await round({ bytes, stream, workers, inFlight, turns: TURNS });
+    results.set([bytes, stream, workers, inFlight].join(), result);
+    rows.push([bytes, stream ? "yes" : "no", workers, inFlight, ...cells(result)]);
+  }
+  printTable(
+    [
+      "body",
+      "stream",
+      "workers",
+      "in flight",
+      "first p50 ms",
+      "next p50",
+      "next p99",
+      "calls/s",
+      "RSS MB",
+    ],
+    rows,
+  );
+  judge(results);
+  await experts();
+  printTable(["bound", "measured", "allowed", "holds"], bounds);
+} finally {
+  agent.destroy();
+  rmSync(root, { recursive: true });
+}
+if (bounds.some((row) => row.at(-1) === "NO")) process.exitCode = 1;
+
+function cells({ first, next, perSecond, rssMb }) {
+  return [percentile(first, 50), percentile(next, 50), percentile(next, 99), perSecond, rssMb].map(
+    figure,
+  );
+}
+
+function judge(results) {
+  const alone = results.get("100000,false,1,1");
+  const check = (what, value, allowed, holds) =>
+    bounds.push([what, figure(value), allowed, holds ? "yes" : "NO"]);
+  if (alone !== undefined) {
+    const p50 = percentile(alone.next, 50);
+    const allowed = ADDED_P50_MS + disk.p50;
+    check("added p50, 100 kB, calls 2..n, ms", p50, `≤ ${figure(allowed)}`, p50 <= allowed);
+    printStages(alone);
+  }
+  const busy = results.get("100000,false,1,32");
+  if (busy !== undefined && disk.p50 < 0.3)
+    check(
+      "calls/s, 100 kB, 1 worker",
+      busy.perSecond,
+      `≥ ${CALLS_PER_SECOND}`,
+      busy.perSecond >= CALLS_PER_SECOND,
+    );
+  const one = results.get("100000,false,1,256");
+  const two = results.get("100000,false,2,256");
+  if (one === undefined || two === undefined) return;
+  const added = two.rssMb - one.rssMb;
+  check("RSS of a second worker, MB", added, `≤ ${WORKER_RSS_MB}`, added <= WORKER_RSS_MB);
+  const gain = two.perSecond / one.perSecond;
+  console.log(
+    `2 workers give ${figure(gain)} × the calls/s of one; the client and the store have the same cores\n`,
+  );
+}
+
+function printStages({ stages, next, bodyBytes, jsonMs }) {
+  const calls = next.length;
+  const rows = Object.entries(stages).map(([name, { ms }]) => [name, figure(ms / calls)]);
+  printTable(
+    ["stage, mean ms a call", `of a ${bodyBytes}-byte body`],
+    [["JSON.parse", figure(jsonMs)], ...rows],
+  );
+}
+
+/** Rollouts one after another in each lane. */
+async function round({ bytes, stream, workers, inFlight, turns, expertsBytes = 0 }) {
+  const runtime = await createRuntime({ logger: silent });
+  try {
+    const dir = join(root, String(rounds++));
+    const store = await runtime.spawn(captureStore, { dir }, { maxConcurrency: 512, stopStage: 1 });
+    const servers = await Promise.all(
+      Array.from({ length: workers }, (_, index) =>
+        runtime.spawn(nullServer, { store, index, keySecret, expertsBytes }, { maxConcurrency: 8 }),
+      ),
+    );
+    const urls = await Promise.all(
+      servers.map(async (server) => (await server.call.address()).url),
+    );
+    const target = { store, servers, urls, bytes, stream, turns };
+    await lanes({ ...target, prefix: "warm", inFlight: Math.min(inFlight, 4) });
+    for (const server of servers) await server.call.stages();
+    const before = performance.now();
+    const times = await lanes({ ...target, prefix: "r", inFlight });
+    const seconds = (performance.now() - before) / 1000;
+    const stages = await servers[0].call.stages();
+    const rssMb = process.memoryUsage().rss / 2 ** 20;
+    return {
+      ...times,
+      stages,
+      rssMb,
+      perSecond: (times.first.length + times.next.length) / seconds,
+    };
+  } finally {
+    await runtime.shutdown({ deadlineMs: 10_000 });
+  }
+}
+
+async function lanes({ store, servers, urls, bytes, stream, turns, prefix, inFlight }) {
+  const openings = await Promise.all(
+    Array.from({ length: inFlight }, async (_, lane) => {
+      const rolloutId = `${prefix}-${lane}`;
+      return { rolloutId, epoch: (await store.call.open(rolloutId)).epoch, captured: true };
+    }),
+  );
+  for (const server of servers) await server.call.openRollouts(openings);
+  const first = [];
+  const next = [];
+  let bodyBytes = 0;
+  let jsonMs = 0;
+  await Promise.all(
+    openings.map(async ({ rolloutId, epoch }, lane) => {
+      const url = `${urls[lane % urls.length]}/ng-rollout/${rolloutId}/training-token-capture/v1/messages`;
+      const key = rolloutKey(keySecret, rolloutId, epoch);
+      const body = firstBody(bytes, stream);
+      for (let turn = 0; turn < turns; turn += 1) {
+        const text = JSON.stringify(body);
+        const started = performance.now();
+        const answer = await post(url, text, key);
+        (turn === 0 ? first : next).push(performance.now() - started);
+        nextBody(body, contentOf(answer, stream), NEW_BYTES);
+        if (lane > 0 || turn < turns - 1) continue;
+        bodyBytes = text.length;
+        const parsing = performance.now();
+        JSON.parse(text);
+        jsonMs = performance.now() - parsing;
+      }
+    }),
+  );
+  return { first, next, bodyBytes, jsonMs };
+}
+
+function post(url, text, key) {
+  return new Promise((resolve, reject) => {
+    const headers = { "content-type": "application/json", "x-api-key": key };
+    const outgoing = request(url, { method: "POST", agent, headers }, (response) => {
+      const chunks = [];
+      response.on("data", (chunk) => chunks.push(chunk));
+      response.on("end", () => {
+        const answer = Buffer.concat(chunks).toString("utf8");
+        if (response.statusCode === 200) resolve(answer);
+        else reject(new Error(`${response.statusCode} ${answer.slice(0, 300)}`));
+      });
+    });
+    outgoing.on("error", reject);
+    outgoing.end(text);
+  });
+}
+
+/** What parsing and answering such a body costs at least, with the same client. */
+async function fastifyAlone() {
+  const app = Fastify({ bodyLimit: 2 ** 26 });
+  app.post("/*", () => ({ ok: true }));
+  const url = await app.listen({ host: "127.0.0.1", port: 0 });
+  const text = JSON.stringify(firstBody(100_000, false));
+  const times = [];
+  for (let call = 0; call < 300; call += 1) {
+    const started = performance.now();
+    await post(url, text, "k");
+    times.push(performance.now() - started);
+  }
+  console.log(`Fastify alone, 100 kB: p50 ${figure(percentile(times.slice(50), 50))} ms\n`);
+  await app.close();
+}
+
+/** 32 rollouts of 50 turns whose records carry a large `routed_experts`. */
+async function experts() {
+  const shape = options.quick ? { inFlight: 8, turns: 10 } : { inFlight: 32, turns: 50 };
+  const result = await round({
+    bytes: 4000,
+    stream: false,
+    workers: 1,
+    ...shape,
+    expertsBytes: 200_000,
+  });
+  printTable(
+    [
+      `${shape.inFlight} rollouts × ${shape.turns} turns, 200 kB routed_experts a call`,
+      "next p50 ms",
+      "next p99",
+      "calls/s",
+      "RSS MB",
+    ],
+    [["", ...cells(result).slice(1)]],
+  );
+}
