@@ -23,8 +23,8 @@ export default defineConfig({
           pool: "forks",
           testTimeout: 120_000,
           hookTimeout: 60_000,
-          // Real CLIs and whole-process kills share two cores: one file at a time keeps deadlines honest.
-          fileParallelism: false,
+          // Real CLIs and whole-process kills share the cores: two files at a time keep deadlines honest.
+          maxWorkers: 2,
         },
       },
     ],

@@ -53,7 +53,7 @@ test("corral/capture loads its store and nothing of the server, the runtime or t
 
 test("every other module of the layer, contracts and delivery among them, loads no SQLite", () => {
   const layer = join(dist, "capture");
-  const opening = ["index.js", "run-lock.js", "schema.js", "store.js"];
+  const opening = ["index.js", "run-lock.js", "schema.js", "store-reserve.js", "store.js"];
   const others = readdirSync(layer).filter(
     (name) => name.endsWith(".js") && !opening.includes(name),
   );
