@@ -6,6 +6,8 @@
  * O3. A new attempt has a new id. A given-up or cancelled attempt is sealed and frozen, so that a late call of it is
  *     refused.
  * O4. After an abort no attempt starts and the running one is cancelled.
+ * O5. An attempt is journaled before its id is opened anywhere: an id that a store knows and the journal does not would
+ *     be given out again, and refused at every later start.
  */
 import {
   type DeliveryReport,
@@ -98,11 +100,11 @@ export class RolloutRunner {
     const harness = required(actors.harnesses.get(agentName), agentName);
     const captured = selected[agentName] === true;
     const rolloutId = rolloutIdOf(task, slot, attempt);
-    const [opened] = await Promise.all([
-      captured && actors.store !== undefined ? actors.store.call.open(rolloutId) : { epoch: 0 },
-      actors.consumer.call.begin({ slot, attempt, rolloutId }),
-    ]);
-    const { epoch } = opened;
+    await actors.consumer.call.begin({ slot, attempt, rolloutId }); // O5
+    const { epoch } =
+      captured && actors.store !== undefined
+        ? await actors.store.call.open(rolloutId)
+        : { epoch: 0 };
     await Promise.all(
       this.#workers(agent.model).map(({ ref }) =>
         ref.call.openRollout({ rolloutId, epoch, captured }),

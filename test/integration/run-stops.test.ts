@@ -47,6 +47,18 @@ describe.runIf(process.platform === "linux")("a run whose actor dies", () => {
   );
 });
 
+describe.runIf(process.platform === "linux")("a run whose journal takes no line", () => {
+  // An id that the store knows and the journal does not could never be given out again.
+  test("O5 starts no attempt, says so, and goes on later", async () => {
+    const run = startedRun({ tasks: 4 });
+    const full = run.startWith("rollout-consumer", { CORRAL_TEST_FULL_DISK: "1" });
+    const { code, stderr } = await full.result;
+    expect(code, stderr).toBe(1);
+    expect(stderr).toContain("ENOSPC");
+    await expectWholeAfter(run);
+  });
+});
+
 describe.runIf(process.platform === "linux")("a run that is told to stop", () => {
   test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)("drains on one %s", async (signal) => {
     const run = startedRun();
