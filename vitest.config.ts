@@ -5,6 +5,8 @@ const reporters = ["default", "./test/support/plain-summary.ts"];
 export default defineConfig({
   test: {
     reporters,
+    // Real CLIs and whole-process kills share the cores: two files at a time keep deadlines honest.
+    maxWorkers: 2,
     projects: [
       {
         extends: true,
@@ -23,8 +25,6 @@ export default defineConfig({
           pool: "forks",
           testTimeout: 120_000,
           hookTimeout: 60_000,
-          // Real CLIs and whole-process kills share the cores: two files at a time keep deadlines honest.
-          maxWorkers: 2,
         },
       },
     ],
