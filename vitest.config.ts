@@ -28,6 +28,5 @@ export default defineConfig({
         },
       },
     ],
-    typecheck: { include: ["test/types/**/*.test-d.ts"], tsconfig: "tsconfig.test.json" },
   },
 });

@@ -39,7 +39,7 @@ describe.runIf(process.platform === "linux")("a run whose actor dies", () => {
       expect(code, stderr).toBe(1);
       const lastLine = stderr.trimEnd().split("\n").at(-1);
       expect(lastLine).toMatch(
-        new RegExp(`^corral: .*actor "${name}" .*dead \\(exit, exit code 7`),
+        new RegExp(`^corral: .*actor "${name}" .*dead \\((exit|start-failed), exit code 7`),
       );
       await run.expectNothingLeft(below);
       await expectWholeAfter(run, name === "capture-store");
