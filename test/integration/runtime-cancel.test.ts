@@ -18,7 +18,7 @@ describe("R5 cancellation", () => {
   it("R5 the caller's promise rejects at once and the method sees its own signal, also after an await", async () => {
     const controllers = [new AbortController(), new AbortController()];
     const calls = controllers.map(({ signal }) => ref.with({ signal }).call.abortSeenLater());
-    await ref.call.echo(1);
+    await ref.call.listening(2);
     controllers[0]?.abort(new Error("not needed"));
     await expect(calls[0]).rejects.toMatchObject({
       name: "CallCancelledError",
