@@ -3,42 +3,14 @@
  *
  * A policy learns these sentences with these words and is measured on words that it never saw. Nothing here claims more.
  */
+import { SENTENCES as SIMPLE_SENTENCES, SPLITS } from "../claude-code/training/tasks.mjs";
+
+export { uniformStream } from "../claude-code/training/random.mjs";
+
 export const FAMILIES = ["say", "write", "read", "copy", "edit"];
 
-const words = (text) => text.split(" ");
-
-const SPLITS = {
-  train: {
-    words: words(
-      "apple banana cherry maple walnut river stone copper silver velvet orange basil ginger pepper tulip falcon rabbit tiger otter badger lemon mango olive papaya cedar",
-    ),
-    files: words("notes.txt data.txt log.md todo.txt info.md list.txt memo.txt report.md"),
-  },
-  heldOut: {
-    words: words(
-      "quartz marble heron lizard violet clover hazel pigeon turnip radish saffron juniper cobalt amber beaver",
-    ),
-    files: words("plan.txt draft.md index.txt record.md agenda.txt"),
-  },
-};
-
 const SENTENCES = {
-  say: [
-    ({ word }) => `Reply with the word ${word} only.`,
-    ({ word }) => `Please answer with just the word ${word} now.`,
-  ],
-  write: [
-    ({ word, file }) => `Write the word ${word} into the file ${file}.`,
-    ({ word, file }) => `Create the file ${file} containing the word ${word}.`,
-  ],
-  read: [
-    ({ file }) => `Read the file ${file} and answer with its content.`,
-    ({ file }) => `What is in the file ${file}? Answer with its content.`,
-  ],
-  copy: [
-    ({ file, target }) => `Read the file ${file}, then write its content to ${target}.`,
-    ({ file, target }) => `Copy the content of the file ${file} to ${target}.`,
-  ],
+  ...SIMPLE_SENTENCES,
   edit: [
     ({ word, other, file }) => `Replace the word ${word} by ${other} in the file ${file}.`,
     ({ word, other, file }) => `In the file ${file}, change the word ${word} to ${other}.`,
@@ -113,15 +85,4 @@ export function rewardOf(row) {
 /** `rewardOf` with a small price for every further call, so that detours do not pay. */
 export function trainedReward(row) {
   return rewardOf(row) - CALL_COST * (row._ng_token_capture.n_calls - 1);
-}
-
-/** Uniform numbers in [0, 1) from a uint32 seed (mulberry32). */
-export function uniformStream(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
 }

@@ -8,7 +8,8 @@ export const FAMILIES = ["say", "write", "read", "copy"];
 
 const words = (text) => text.split(" ");
 
-const SPLITS = {
+/** Words and file names of each split. */
+export const SPLITS = {
   train: {
     words: words(
       "apple banana cherry maple walnut river stone copper silver velvet orange basil ginger pepper tulip falcon rabbit tiger otter badger lemon mango olive papaya cedar",
@@ -23,7 +24,8 @@ const SPLITS = {
   },
 };
 
-const SENTENCES = {
+/** Family → how a task is asked for. */
+export const SENTENCES = {
   say: [
     ({ word }) => `Reply with the word ${word} only.`,
     ({ word }) => `Please answer with just the word ${word} now.`,

@@ -1,5 +1,21 @@
 import type { FinalizedCapture } from "../../capture/index.js";
 import type { FinishedRollout, RolloutLedger, RolloutRow, RolloutSlot } from "../rollout.js";
+import type { SlotAttempt } from "./journal.js";
+import type { OpenPass } from "./pass-book.js";
+
+/** What an earlier run left. */
+export interface Recovery {
+  /** Every slot that has a row, the ones just re-delivered included. */
+  readonly delivered: readonly RolloutSlot[];
+  readonly attempts: readonly SlotAttempt[];
+  readonly redelivered: readonly DeliveryReport[];
+  /** Finished rollouts that wait for a trainer: `redeliver` gives their rows. */
+  readonly pending: readonly Pick<FinishedRollout, "slot" | "rolloutId" | "task">[];
+  /** Passes of a trainer that can be gone on with. */
+  readonly passes: readonly OpenPass[];
+  /** The highest pass number given out. */
+  readonly lastPass: number;
+}
 
 /** What came of a delivery, without the tokens. */
 export interface DeliveryReport {

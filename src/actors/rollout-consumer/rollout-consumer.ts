@@ -16,12 +16,17 @@ import type { MaskReason } from "../../capture/index.js";
 import type { FinishedRollout, RolloutLedger, RolloutSlot } from "../rollout.js";
 import { CaptureEvidence, type EvidenceParts } from "./capture-evidence.js";
 import { RolloutConsumerError } from "./errors.js";
-import { Journal, type JournaledRollout, type SlotAttempt, slotKey } from "./journal.js";
+import { Journal, type JournaledRollout, slotKey } from "./journal.js";
 import type { Evidence } from "./journal-record.js";
 import { JsonlWriter } from "./jsonl-writer.js";
 import type { RolloutSealer } from "./options.js";
-import type { OpenPass, PassBook } from "./pass-book.js";
-import { type DeliveryReport, deliveredReport, undeliveredReport } from "./report.js";
+import type { PassBook } from "./pass-book.js";
+import {
+  type DeliveryReport,
+  deliveredReport,
+  type Recovery,
+  undeliveredReport,
+} from "./report.js";
 import { type DeliveredRow, type PolicyName, policyOf, readDeliveredRow, textRow } from "./row.js";
 import { TrainerHandOff } from "./trainer-hand-off.js";
 
@@ -34,20 +39,6 @@ export interface RolloutConsumerParts extends EvidenceParts {
   /** Closes what was built for this consumer. */
   readonly onClose?: () => Promise<void>;
   readonly policy?: PolicyName;
-}
-
-/** What an earlier run left. */
-export interface Recovery {
-  /** Every slot that has a row, the ones just re-delivered included. */
-  readonly delivered: readonly RolloutSlot[];
-  readonly attempts: readonly SlotAttempt[];
-  readonly redelivered: readonly DeliveryReport[];
-  /** Finished rollouts that wait for a trainer: `redeliver` gives their rows. */
-  readonly pending: readonly Pick<FinishedRollout, "slot" | "rolloutId" | "task">[];
-  /** Passes of a trainer that can be gone on with. */
-  readonly passes: readonly OpenPass[];
-  /** The highest pass number given out. */
-  readonly lastPass: number;
 }
 
 export class RolloutConsumer {
