@@ -11,7 +11,7 @@ import { captureDecisions } from "./config/decisions.js";
 import type { CorralConfig } from "./config/schema.js";
 import { ConfigError } from "./errors.js";
 import { installedTokenSource } from "./installed-source.js";
-import { type PolicyPush, updatePolicy } from "./policy-update.js";
+import type { PolicyPush } from "./policy-update.js";
 import { groupOf, type RolloutGroup, rolloutOf } from "./rollout-group.js";
 import { rolloutUrl } from "./rollout-runner.js";
 import type {
@@ -170,7 +170,7 @@ class LaunchedRun implements Run {
     push: PolicyPush,
     { model }: { readonly model?: string } = {},
   ): Promise<void> {
-    await updatePolicy(this.#parts.core.actors, version, push, model);
+    await this.#parts.core.policies.update(version, push, model);
     this.#policyVersion = version;
   }
 

@@ -27,11 +27,11 @@ import type { ManualClock } from "./manual-clock.js";
 
 export const SECRET = new Uint8Array(32).fill(7);
 
-export const SETTINGS: ModelServerSettings = {
+/** As the actor takes them. */
+export const ACTOR_SETTINGS: Omit<ModelServerSettings, "workerGeneration"> = {
   host: "127.0.0.1",
   port: 0,
   workerIndex: 0,
-  workerGeneration: 0,
   model: "policy",
   samplingOverrides: {},
   runSeed: 1,
@@ -39,6 +39,8 @@ export const SETTINGS: ModelServerSettings = {
   requireRolloutKey: true,
   maxModelCalls: 100,
 };
+
+export const SETTINGS: ModelServerSettings = { ...ACTOR_SETTINGS, workerGeneration: 0 };
 
 const silentLogger = { warn: () => undefined, error: () => undefined };
 
