@@ -92,8 +92,11 @@ function addRowCommands(corral: Command, finish: Finish): void {
     .action(async (options) => finish(await verifyCommand(options)));
   corral
     .command("export")
-    .description("write the trainable rows of a results file as another trainer's data")
-    .requiredOption("--rollouts <file>", "results of corral run")
+    .description(
+      "write the trainable rows of a results file, or of what a run keeps, as another trainer's data",
+    )
+    .option("--rollouts <file>", "results of corral run")
+    .option("--dir <folder>", "a run directory, or a folder of them, in place of results")
     .requiredOption("--format <format>", "gym, verl, trl, slime or parquet")
     .requiredOption("--out <file>", "the new file")
     .option("--chains <chains>", "main: the chain that a row shows; all: each chain", "main")
