@@ -13,7 +13,7 @@ export {
 export type { CorralConfig } from "./config/schema.js";
 export { type DoctorCheck, examine } from "./doctor.js";
 export { createTrainer, type Trainer, type TrainerOptions } from "./embedded-trainer.js";
-export { ConfigError, type ConfigErrorCode, isConfigError } from "./errors.js";
+export { ConfigError, type ConfigErrorCode, isConfigError, RunStoppedError } from "./errors.js";
 export { explainRollout, inspectRollout, type RolloutExplanation } from "./explain-rollout.js";
 export {
   EXPORT_FORMATS,
