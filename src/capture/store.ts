@@ -149,8 +149,8 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
     return this.#sink.markIncomplete(rolloutId, modelCallId);
   }
 
-  beginCall(rolloutId: string, modelCallId: string): Promise<void> {
-    return this.#sink.beginCall(rolloutId, modelCallId);
+  beginCall(rolloutId: string, modelCallId: string, prompt?: Int32Array): Promise<void> {
+    return this.#sink.beginCall(rolloutId, modelCallId, prompt);
   }
 
   endCall(rolloutId: string, modelCallId: string, outcome: CallOutcome): Promise<void> {
