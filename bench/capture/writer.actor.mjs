@@ -18,8 +18,7 @@ class Writer {
       while (next < rollouts) {
         const rolloutId = `${prefix}-w${this.index}-${next++}`;
         await this.store.call.open(rolloutId);
-        for (const entry of callsOf(rolloutId, shape, next))
-          times.push((await this.#timed(entry)).putMs);
+        for (const entry of callsOf(rolloutId, shape, next)) times.push(await this.#put(entry));
       }
     };
     await Promise.all(Array.from({ length: inFlight }, lane));
@@ -57,9 +56,13 @@ class Writer {
   async #timed(entry) {
     const start = performance.now();
     await this.sink.beginCall(entry.rollout_id, entry.model_call_id, entry.prompt_token_ids);
-    const begun = performance.now();
+    return { beginMs: performance.now() - start, putMs: await this.#put(entry) };
+  }
+
+  async #put(entry) {
+    const before = performance.now();
     await this.sink.put(entry);
-    return { beginMs: begun - start, putMs: performance.now() - begun };
+    return performance.now() - before;
   }
 }
 
