@@ -58,6 +58,7 @@ export { BatchedWriter, type BatchWriter } from "./store-batch.js";
 export type { PrunedRollout, PruneFrozen } from "./store-operations.js";
 export * from "./store-protocol.js";
 export { StoreSink, type StoreSinkOptions } from "./store-sink.js";
+export type { StoreSummary } from "./store-summary.js";
 export type { Terminal } from "./terminal.js";
 export { checkGeneration, type TokenLimits } from "./token-arrays.js";
 export { isTrainable } from "./trainable.js";
