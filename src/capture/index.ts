@@ -31,6 +31,7 @@ export {
   explainBreaks,
   type TokenDifference,
 } from "./explain.js";
+export { type FileLine, fileLines, lineTooLong } from "./file-lines.js";
 export { contextDigest, FINGERPRINT_VERSION, normalizeAssistantText } from "./fingerprint.js";
 export { type FlatTrajectory, flattenTrajectory } from "./flatten.js";
 export type { CallLedger } from "./ledger.js";
