@@ -33,6 +33,7 @@ import type { RowWriter, StoreAnswer, StoreOperation } from "./store-protocol.js
 import { StoreReader } from "./store-read.js";
 import { StoreReserve } from "./store-reserve.js";
 import { StoreSink } from "./store-sink.js";
+import { readSummary, type StoreSummary } from "./store-summary.js";
 
 /** File of the store, in the run directory. */
 export const STORE_FILE_NAME = "capture.db";
@@ -149,8 +150,8 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
     return this.#sink.markIncomplete(rolloutId, modelCallId);
   }
 
-  beginCall(rolloutId: string, modelCallId: string): Promise<void> {
-    return this.#sink.beginCall(rolloutId, modelCallId);
+  beginCall(rolloutId: string, modelCallId: string, prompt?: Int32Array): Promise<void> {
+    return this.#sink.beginCall(rolloutId, modelCallId, prompt);
   }
 
   endCall(rolloutId: string, modelCallId: string, outcome: CallOutcome): Promise<void> {
@@ -175,6 +176,11 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
    */
   async peek(rolloutId: string): Promise<TokenCaptureSnapshot | undefined> {
     return this.#read(() => this.#reader.peek(rolloutId));
+  }
+
+  /** What is stored, in counts, without a write. */
+  async summary(): Promise<StoreSummary> {
+    return this.#read(() => readSummary(this.#connection));
   }
 
   async drop(

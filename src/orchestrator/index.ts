@@ -22,6 +22,7 @@ export {
   type ExportRequest,
   exportRollouts,
 } from "./export/export-rollouts.js";
+export { type InspectedStore, inspectStores } from "./inspect-stores.js";
 export { installTokenSource } from "./installed-source.js";
 export { launch } from "./launch.js";
 export type { PolicyPush } from "./policy-update.js";

@@ -8,7 +8,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { Journal } from "../actors/index.js";
 import { acquireRunLock, isCaptureError, TokenCaptureStore } from "../capture/index.js";
-import { runDirectories } from "./run-stores.js";
+import { runDirectories } from "./run-directories.js";
 
 export interface PruneRequest {
   /** A run directory, or the folder of them: `token_id_capture.dir`. */

@@ -78,7 +78,7 @@ export async function runModelCall(
     inputTokens: prompt.ids?.length ?? 0,
   };
   scope.onHead(head);
-  await recorder?.begin();
+  await recorder?.begin(prompt.ids);
   const versionsOf = services.versions.track();
   const generation = await generate(services, request, { prompt, sampling, scope }, recorder);
   const versions = versionsOf();

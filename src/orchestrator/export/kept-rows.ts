@@ -16,7 +16,7 @@ import {
 import { TokenCaptureStore } from "../../capture/index.js";
 import { ConfigError } from "../errors.js";
 import { readJsonLines } from "../jsonl.js";
-import { runDirectories } from "../run-stores.js";
+import { runDirectories } from "../run-directories.js";
 
 const ignore = () => undefined;
 

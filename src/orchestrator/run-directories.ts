@@ -1,17 +1,17 @@
-/** The folders of runs that have a store. */
 import fs from "node:fs";
 import path from "node:path";
 import { STORE_FILE_NAME } from "../capture/index.js";
 import { ConfigError } from "./errors.js";
 
 /**
- * The folder itself when it is a run's, else the runs in it, by name.
+ * `dir` itself when it holds a store, else the folders in it that do.
  * @throws RUN_DIRECTORY when there is none.
  */
 export function runDirectories(dir: string): string[] {
   const hasStore = (folder: string) => fs.existsSync(path.join(folder, STORE_FILE_NAME));
   if (hasStore(dir)) return [dir];
-  const folders = fs.existsSync(dir) ? fs.readdirSync(dir).map((name) => path.join(dir, name)) : [];
+  const isFolder = fs.statSync(dir, { throwIfNoEntry: false })?.isDirectory() === true;
+  const folders = isFolder ? fs.readdirSync(dir).map((name) => path.join(dir, name)) : [];
   const found = folders.filter(hasStore).sort();
   if (found.length > 0) return found;
   throw new ConfigError(
