@@ -90,7 +90,7 @@ async function main() {
     delay.enable();
     const before = threadMs();
     const response = await fetch(`${base}/v1/messages`, { method: "POST", headers, body });
-    const answer = /** @type {any} */ (await response.json());
+    const answer = await response.json();
     const busy = threadMs() - before;
     delay.disable();
     if (response.status !== 200) throw new Error(JSON.stringify(answer));

@@ -135,11 +135,17 @@ function harnessOptions(agent: AgentConfig, field: string): AgentHarnessOptions 
       const [program = "", ...args] = agent.command;
       return { kind, isolation, env, readable, command: [program, ...args] };
     }
-    case "claude_code":
-    case "codex":
-    case "pi": {
+    case "claude_code": {
+      const { kind, isolation, binary, tools, compact_at_tokens: compactAtTokens } = agent;
+      return { kind, isolation, binary, tools, compactAtTokens };
+    }
+    case "codex": {
       const { kind, isolation, binary } = agent;
-      return { kind, isolation, ...(binary === undefined ? {} : { binary }) };
+      return { kind, isolation, binary };
+    }
+    case "pi": {
+      const { kind, isolation, binary, tools } = agent;
+      return { kind, isolation, binary, tools };
     }
   }
 }

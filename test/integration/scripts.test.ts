@@ -37,7 +37,8 @@ function faultsOf(files: readonly string[]): string[] {
       .map(({ code, messageText }) => {
         const text = ts.flattenDiagnosticMessageText(messageText, " ");
         return `${path.relative(root, file)}: TS${code} ${text}`;
-      });
+      })
+      .filter((fault) => !fault.endsWith("on type 'unknown'.")); // of parsed JSON
   });
 }
 

@@ -46,6 +46,8 @@ const ClaudeCodeOptions = z.strictObject({
   ...PackagedCli,
   /** Tools that the CLI offers. @default Bash, Read, Write, Edit */
   tools: z.array(z.string().min(1)).min(1).default(["Bash", "Read", "Write", "Edit"]),
+  /** Context size, in tokens, at which the CLI compacts the conversation. @default never: a full context fails the run */
+  compactAtTokens: z.number().int().min(1).optional(),
 });
 
 const CodexOptions = z.strictObject({ kind: z.literal("codex"), ...PackagedCli });

@@ -55,6 +55,22 @@ describe("the Claude Code profile", () => {
     expect(claudeEnvironment(options, launch, null)["IS_SANDBOX"]).toBe("1");
   });
 
+  test.each([
+    [12_000, 1000, "100000", (12_000 / 99_000) * 100],
+    [150_000, 30_000, "200000", (150_000 / 180_000) * 100],
+    [1_000_000, 1000, "100000", 100],
+  ])("compaction at %i tokens", (compactAtTokens, maxOutputTokens, window, percent) => {
+    const maxContextTokens = Number(window);
+    const env = claudeEnvironment(
+      { ...options, compactAtTokens, maxOutputTokens, maxContextTokens },
+      launch,
+      null,
+    );
+    expect(env).not.toHaveProperty("DISABLE_COMPACT");
+    expect(env["CLAUDE_CODE_AUTO_COMPACT_WINDOW"]).toBe(window);
+    expect(Number(env["CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"])).toBeCloseTo(percent, 9);
+  });
+
   test("the flags", () => {
     expect(claudeArguments(options, 8).join(" ")).toBe(
       "-p --output-format stream-json --verbose --dangerously-skip-permissions --tools Bash,Read,Write,Edit --strict-mcp-config --disable-slash-commands --setting-sources= --no-session-persistence --max-turns 8",
