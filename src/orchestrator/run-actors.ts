@@ -135,11 +135,13 @@ function harnessOptions(agent: AgentConfig, field: string): AgentHarnessOptions 
       const [program = "", ...args] = agent.command;
       return { kind, isolation, env, readable, command: [program, ...args] };
     }
-    case "claude_code": {
+    case "claude_code":
+    case "claude_agent_sdk": {
       const { kind, isolation, binary, tools, compact_at_tokens: compactAtTokens } = agent;
       return { kind, isolation, binary, tools, compactAtTokens };
     }
-    case "codex": {
+    case "codex":
+    case "opencode": {
       const { kind, isolation, binary } = agent;
       return { kind, isolation, binary };
     }

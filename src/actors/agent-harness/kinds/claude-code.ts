@@ -14,6 +14,8 @@ const CLAUDE_CODE: CliPackage = {
   title: "Claude Code",
   name: "@anthropic-ai/claude-code",
   version: "2.1.197",
+  // The one that the Agent SDK ships; npm gives it to Node 22 only.
+  alsoTested: ["2.1.332"],
   bin: "claude",
 };
 
@@ -33,10 +35,11 @@ export async function startClaudeCode(
   const binary = await resolveCli(CLAUDE_CODE, options.binary);
   const profile: CliProfile = {
     binary,
-    invocation: (launch, owner) => ({
-      ...promptInput(launch.prompt, claudeArguments(options, launch.request.maxTurns)),
-      env: claudeEnvironment(options, launch, owner),
-    }),
+    drive: (launch, owner, start) =>
+      start({
+        ...promptInput(launch.prompt, claudeArguments(options, launch.request.maxTurns)),
+        env: claudeEnvironment(options, launch, owner),
+      }),
     openReader: () => new ClaudeResultReader(),
     probe: (command, directory, owner) =>
       checkVersion(CLAUDE_CODE, command, directory, owner, logger),
@@ -69,7 +72,7 @@ export function claudeArguments(options: ClaudeCodeOptions, maxTurns: number): s
 
 /** With PATH, HOME, TMPDIR and TERM all that the CLI gets. */
 export function claudeEnvironment(
-  options: ClaudeCodeOptions,
+  options: Omit<ClaudeCodeOptions, "kind">,
   { request, directory }: Pick<HarnessLaunch, "request" | "directory">,
   owner: ProcessOwner | null,
 ): Record<string, string> {
@@ -85,6 +88,9 @@ export function claudeEnvironment(
     CLAUDE_CODE_ATTRIBUTION_HEADER: "0",
     CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS: "1",
     CLAUDE_CODE_DISABLE_THINKING: "1",
+    // The newer CLI would hide tools behind a search, and let the main thread run on beside a sub-agent.
+    ENABLE_TOOL_SEARCH: "false",
+    CLAUDE_CODE_DISABLE_BACKGROUND_TASKS: "1",
     DISABLE_PROMPT_CACHING: "1",
     ...compaction(options),
     CLAUDE_STREAM_IDLE_TIMEOUT_MS: String(request.timeoutMs),
@@ -96,7 +102,7 @@ export function claudeEnvironment(
 }
 
 /** The CLI compacts at a percentage of its window less an answer, and takes no window below 100,000 tokens. */
-function compaction(options: ClaudeCodeOptions): Record<string, string> {
+function compaction(options: Omit<ClaudeCodeOptions, "kind">): Record<string, string> {
   const { compactAtTokens, maxContextTokens, maxOutputTokens } = options;
   if (compactAtTokens === undefined) return { DISABLE_COMPACT: "1" };
   const window = Math.max(MIN_WINDOW_TOKENS, maxContextTokens);
