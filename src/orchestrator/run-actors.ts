@@ -140,11 +140,11 @@ function harnessOptions(agent: AgentConfig, field: string): AgentHarnessOptions 
       const { kind, isolation, binary, tools, compact_at_tokens: compactAtTokens } = agent;
       return { kind, isolation, binary, tools, compactAtTokens };
     }
-    case "codex":
-    case "opencode": {
+    case "codex": {
       const { kind, isolation, binary } = agent;
       return { kind, isolation, binary };
     }
+    case "opencode":
     case "pi": {
       const { kind, isolation, binary, tools } = agent;
       return { kind, isolation, binary, tools };

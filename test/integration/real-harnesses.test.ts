@@ -107,7 +107,7 @@ describe.skipIf(large === undefined)(
       ["claude_agent_sdk", { kind: "claude_agent_sdk" }],
       ["claude_code as the Agent SDK ships it", claudeOf(path.join(modules, sdkCli))],
       ["opencode", { kind: "opencode" }],
-    ])(`%s: ${PROMISE}`, (_, agent) => everyTokenDelivered(agent));
+    ])(`%s: ${PROMISE}`, (_, agent) => everyTokenDelivered(agent), 400_000);
   },
 );
 

@@ -57,7 +57,12 @@ const CodexOptions = z.strictObject({ kind: z.literal("codex"), ...PackagedCli }
 
 const { maxRetries: _, ...NoRetries } = PackagedCli;
 /** opencode repeats a failed call as it likes. */
-const OpencodeOptions = z.strictObject({ kind: z.literal("opencode"), ...NoRetries });
+const OpencodeOptions = z.strictObject({
+  kind: z.literal("opencode"),
+  ...NoRetries,
+  /** Tools that the CLI offers. @default bash, read, edit, write */
+  tools: z.array(z.string().min(1)).min(1).default(["bash", "read", "edit", "write"]),
+});
 
 const PiOptions = z.strictObject({
   kind: z.literal("pi"),

@@ -112,7 +112,7 @@ const Agent = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("claude_code"), ...claudeFields }),
   z.strictObject({ kind: z.literal("claude_agent_sdk"), ...claudeFields }),
   z.strictObject({ kind: z.literal("codex"), ...packagedCliFields }),
-  z.strictObject({ kind: z.literal("opencode"), ...packagedCliFields }),
+  z.strictObject({ kind: z.literal("opencode"), ...packagedCliFields, tools }),
   z.strictObject({ kind: z.literal("pi"), ...packagedCliFields, tools }),
   z.strictObject({
     kind: z.literal("command"),

@@ -55,7 +55,7 @@ export async function startOpencode(
 }
 
 export function opencodeConfig(
-  { maxContextTokens, maxOutputTokens }: OpencodeOptions,
+  { maxContextTokens, maxOutputTokens, tools }: OpencodeOptions,
   { request }: Pick<HarnessLaunch, "request">,
 ): object {
   const model = {
@@ -74,7 +74,8 @@ export function opencodeConfig(
     },
     model: `corral/${request.model}`,
     small_model: `corral/${request.model}`,
-    permission: "allow",
+    // A tool that is denied is not offered; the last rule that fits decides.
+    permission: Object.fromEntries([["*", "deny"], ...tools.map((tool) => [tool, "allow"])]),
     autoupdate: false,
     share: "disabled",
     compaction: { auto: false },
