@@ -53,6 +53,10 @@ export class MockSampler {
     this.#script = [...script];
   }
 
+  add(answers: readonly ScriptedAnswer[]): void {
+    this.#script.push(...answers);
+  }
+
   /** The next scripted answer, else a sampled one. */
   async answer(
     promptIds: readonly number[],

@@ -10,7 +10,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { loadQwen3Vocabulary, untrainedSnapshot } from "../embedded-policy/index.js";
-import { MockSampler } from "./answer.js";
+import { MockSampler, type ScriptedAnswer } from "./answer.js";
 import { MockChat } from "./chat.js";
 import {
   type EndpointContext,
@@ -87,6 +87,11 @@ export class MockEngine implements AsyncDisposable {
   /** Base URL without a trailing slash. */
   get url(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** Answers of the next generation calls, behind those of the script. */
+  addAnswers(...answers: readonly ScriptedAnswer[]): void {
+    this.#sampler.add(answers);
   }
 
   /** Spoils the next generation calls. */

@@ -136,10 +136,18 @@ function harnessOptions(agent: AgentConfig, field: string): AgentHarnessOptions 
       return { kind, isolation, env, readable, command: [program, ...args] };
     }
     case "claude_code":
-    case "codex":
-    case "pi": {
+    case "claude_agent_sdk": {
+      const { kind, isolation, binary, tools, compact_at_tokens: compactAtTokens } = agent;
+      return { kind, isolation, binary, tools, compactAtTokens };
+    }
+    case "codex": {
       const { kind, isolation, binary } = agent;
-      return { kind, isolation, ...(binary === undefined ? {} : { binary }) };
+      return { kind, isolation, binary };
+    }
+    case "opencode":
+    case "pi": {
+      const { kind, isolation, binary, tools } = agent;
+      return { kind, isolation, binary, tools };
     }
   }
 }

@@ -274,4 +274,28 @@ describe("openai_compatible", () => {
     });
     expect(mock.calls.at(-1)?.body).not.toHaveProperty("return_token_ids");
   });
+
+  test.each([
+    [{ type: "any" }, "required"],
+    [
+      { type: "tool", name: "Bash" },
+      { type: "function", function: { name: "Bash" } },
+    ],
+    [{ type: "none" }, "none"],
+  ])(
+    "a tool_choice %j is the server's to obey: nothing of it is trained on",
+    async (choice, want) => {
+      const mock = await startMock("openai_compatible");
+      const { engine } = await openForTest("openai_compatible", engineClient([mock.url]));
+      const { url } = await rolloutWith({ chatEngine: engine });
+      const tools = [{ name: "Bash", description: "run", input_schema: { type: "object" } }];
+      const body = userRequest("hi", { tools, tool_choice: choice });
+      const response = await fetch(`${url}/v1/messages`, {
+        method: "POST",
+        body: JSON.stringify(body),
+      });
+      expect(response.status).toBe(200);
+      expect(mock.calls.at(-1)?.body["tool_choice"]).toEqual(want);
+    },
+  );
 });

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { onTestFinished } from "vitest";
 import type { CaptureClient } from "../../src/actors/model-server/capture-client.js";
+import type { Clock } from "../../src/actors/model-server/clock.js";
 import {
   type ChatEngine,
   FULL_CAPABILITIES,
@@ -23,7 +24,6 @@ import { ChatTemplateRenderer } from "../../src/actors/model-server/renderers/ch
 import { rolloutKey } from "../../src/actors/model-server/rollout-key.js";
 import { StoreSink, type TokenCaptureStore, type TokenSink } from "../../src/capture/index.js";
 import { loadQwen3Vocabulary, qwen3ChatTemplate } from "../../src/embedded-policy/index.js";
-import type { ManualClock } from "./manual-clock.js";
 
 export const SECRET = new Uint8Array(32).fill(7);
 
@@ -151,7 +151,7 @@ type ServerParts = {
   /** In place of `engine` and Qwen3's renderer. */
   chatEngine?: ChatEngine;
   capture?: CaptureClient | null;
-  clock?: ManualClock;
+  clock?: Clock;
   history?: HistoryMode;
 };
 

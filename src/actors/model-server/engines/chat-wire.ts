@@ -11,8 +11,8 @@ type Json = Readonly<Record<string, unknown>>;
 export function chatBody({
   conversation: { system, tools, messages },
   stopSequences,
-  callsTools,
-}: Pick<ChatRequest, "conversation" | "stopSequences" | "callsTools">): Json {
+  toolChoice,
+}: Pick<ChatRequest, "conversation" | "stopSequences" | "toolChoice">): Json {
   const all: readonly ConversationMessage[] =
     system === "" ? messages : [{ role: "system", text: system }, ...messages];
   return {
@@ -21,7 +21,10 @@ export function chatBody({
       ? {}
       : {
           tools: tools.map((tool) => ({ type: "function", function: tool })),
-          tool_choice: callsTools ? "auto" : "none",
+          tool_choice:
+            typeof toolChoice === "string"
+              ? toolChoice
+              : { type: "function", function: { name: toolChoice.name } },
         }),
     ...(stopSequences.length === 0 ? {} : { stop: stopSequences }),
   };

@@ -1,6 +1,7 @@
 /** The seams to whatever samples tokens. */
 import type { Conversation, ConversationMessage, LogprobsMode } from "../../../capture/index.js";
 import type { PolicySnapshot } from "../../../embedded-policy/index.js";
+import type { ToolChoice } from "../model-request.js";
 import type { ParsedTurn } from "../renderers/renderer.js";
 import type { PinnedSampling } from "../sampling-pin.js";
 
@@ -14,6 +15,8 @@ export interface EngineCapabilities {
   readonly reportsPolicyVersion: boolean;
   /** Tokens of prompt and answer together; undefined: no limit is known. */
   readonly contextTokens?: number;
+  /** A `tool_choice` that forces a call is obeyed. Never where tokens are recorded: a forced one is not the policy's. */
+  readonly forcesToolCalls?: true;
 }
 
 /** What the embedded engine can do, and the most that an engine may. */
@@ -94,8 +97,7 @@ export interface ChatRequest extends CallOptions {
   readonly prompt: EnginePrompt;
   /** Texts, none empty, of which the first to appear ends the answer. */
   readonly stopSequences: readonly string[];
-  /** False: what looks like a tool call is text. */
-  readonly callsTools: boolean;
+  readonly toolChoice: ToolChoice;
 }
 
 /** An answer and what it says. */

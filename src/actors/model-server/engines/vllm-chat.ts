@@ -73,7 +73,7 @@ export class VllmChatEngine implements ChatEngine {
     const { client, model, templateVariables } = this.#settings;
     const body = {
       model,
-      ...chatBody({ conversation, stopSequences: [], callsTools: true }),
+      ...chatBody({ conversation, stopSequences: [], toolChoice: "auto" }),
       add_generation_prompt: true,
       chat_template_kwargs: templateVariables,
     };
@@ -118,7 +118,7 @@ export class VllmChatEngine implements ChatEngine {
 
 function vllmChatBody(
   { model, templateVariables }: Pick<VllmChatSettings, "model" | "templateVariables">,
-  request: Pick<ChatRequest, "conversation" | "sampling" | "stopSequences" | "callsTools">,
+  request: Pick<ChatRequest, "conversation" | "sampling" | "stopSequences" | "toolChoice">,
 ) {
   const { temperature, top_p, top_k, min_p, max_tokens, seed } = request.sampling;
   return {
@@ -160,7 +160,12 @@ export async function openVllmChat(
   const { name: model, contextTokens } = await servedModel(client, start.model, signal);
   const probe = async (temperature: number) => {
     const sampling = { ...PROBE_SAMPLING, temperature };
-    const probed = { conversation: PROBE, sampling, stopSequences: [], callsTools: true };
+    const probed = {
+      conversation: PROBE,
+      sampling,
+      stopSequences: [],
+      toolChoice: "auto",
+    } as const;
     const body = vllmChatBody({ model, templateVariables }, probed);
     try {
       return await client.post(CHAT_PATH, body, { signal });

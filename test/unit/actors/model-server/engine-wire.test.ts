@@ -240,7 +240,7 @@ describe("chat completions", () => {
         ],
       },
       stopSequences: [],
-      callsTools: true,
+      toolChoice: "auto",
     }) as { messages: [{ tool_calls: [{ function: { arguments: string } }] }] };
     expect(messages[0].tool_calls[0].function.arguments).toBe('"{\\"cmd\\": \\"timeout 7"');
     const reply = (text: string) => ({
