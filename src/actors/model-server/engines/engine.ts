@@ -152,6 +152,7 @@ export function promptProblem(generation: TokenGeneration, sent: Int32Array): st
 
 /** Index of the first difference, which may be one past the end of the shorter; null when equal. */
 export function firstDifference(a: ArrayLike<number>, b: ArrayLike<number>): number | null {
+  if (a === b) return null;
   const shared = Math.min(a.length, b.length);
   for (let i = 0; i < shared; i++) if (a[i] !== b[i]) return i;
   return a.length === b.length ? null : shared;

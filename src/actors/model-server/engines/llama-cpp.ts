@@ -15,7 +15,8 @@ import {
   PROBE_SAMPLING,
 } from "./start.js";
 import type { EngineClient } from "./upstream/engine-client.js";
-import { arrayAt, countAt, idsAt, jsonWithIds, logProbOf, objectAt } from "./upstream/json.js";
+import { BodyWithIds } from "./upstream/id-lists.js";
+import { arrayAt, countAt, idsAt, logProbOf, objectAt } from "./upstream/json.js";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -50,9 +51,9 @@ export class LlamaCppEngine implements TokenEngine {
   }
 }
 
-export function llamaCppBody({ promptIds, sampling }: TokenRequest): string {
+export function llamaCppBody({ promptIds, sampling }: TokenRequest): BodyWithIds {
   const { temperature, top_p, top_k, min_p, max_tokens, seed } = sampling;
-  return jsonWithIds("prompt", promptIds, {
+  return new BodyWithIds("prompt", promptIds, {
     temperature,
     top_p,
     top_k,

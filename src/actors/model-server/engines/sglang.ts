@@ -16,7 +16,8 @@ import {
   servedModel,
 } from "./start.js";
 import type { EngineClient } from "./upstream/engine-client.js";
-import { arrayAt, countAt, idsAt, jsonWithIds, logProbOf, objectAt } from "./upstream/json.js";
+import { BodyWithIds } from "./upstream/id-lists.js";
+import { arrayAt, countAt, idsAt, logProbOf, objectAt, promptIdsAt } from "./upstream/json.js";
 import { finishReasonOf, versionOf } from "./vllm-wire.js";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -75,9 +76,9 @@ export class SglangEngine implements TokenEngine {
   }
 }
 
-export function sglangBody({ promptIds, sampling, stopIds }: TokenRequest): string {
+export function sglangBody({ promptIds, sampling, stopIds }: TokenRequest): BodyWithIds {
   const { temperature, top_p, top_k, min_p, max_tokens, seed } = sampling;
-  return jsonWithIds("input_ids", promptIds, {
+  return new BodyWithIds("input_ids", promptIds, {
     sampling_params: {
       temperature,
       top_p,
@@ -116,7 +117,7 @@ export function sglangAnswer(reply: unknown): SglangAnswer {
     idsAt(root["output_ids"], "output_ids") ?? (tokens.length > 0 ? beside : undefined);
   if (tokenIds === undefined)
     throw new EngineError("ENGINE_REPLY_INVALID", "output_ids is missing");
-  const promptIds = idsAt(root["prompt_token_ids"], "prompt_token_ids");
+  const promptIds = promptIdsAt(root["prompt_token_ids"], "prompt_token_ids");
   const promptTokens = countAt(meta["prompt_tokens"]);
   const completionTokens = countAt(meta["completion_tokens"]);
   return {

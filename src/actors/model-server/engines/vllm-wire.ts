@@ -2,13 +2,14 @@
 import type { LogprobsMode } from "../../../capture/index.js";
 import type { TokenGeneration, TokenRequest } from "./engine.js";
 import { EngineError } from "./engine-error.js";
+import { BodyWithIds } from "./upstream/id-lists.js";
 import {
   arrayAt,
   countAt,
   idsAt,
-  jsonWithIds,
   logProbOf,
   objectAt,
+  promptIdsAt,
   textAt,
 } from "./upstream/json.js";
 
@@ -46,17 +47,17 @@ function samplingParameters({ sampling, stopIds }: TokenRequest): Json {
 }
 
 /** JSON. */
-export function vllmBody(api: VllmApi, model: string, request: TokenRequest): string {
+export function vllmBody(api: VllmApi, model: string, request: TokenRequest): BodyWithIds {
   const { promptIds } = request;
   const parameters = samplingParameters(request);
   if (api === "generate")
-    return jsonWithIds("token_ids", promptIds, {
+    return new BodyWithIds("token_ids", promptIds, {
       model,
       sampling_params: parameters,
       stream: false,
       return_token_ids: true,
     });
-  return jsonWithIds("prompt", promptIds, {
+  return new BodyWithIds("prompt", promptIds, {
     model,
     ...parameters,
     n: 1,
@@ -74,7 +75,7 @@ export function vllmAnswer(reply: unknown): VllmAnswer {
   const tokenIds = idsAt(choice["token_ids"], "choices.0.token_ids");
   if (tokenIds === undefined)
     throw new EngineError("ENGINE_REPLY_INVALID", "choices.0.token_ids is missing");
-  const promptIds = idsAt(
+  const promptIds = promptIdsAt(
     choice["prompt_token_ids"] ?? root["prompt_token_ids"],
     "prompt_token_ids",
   );

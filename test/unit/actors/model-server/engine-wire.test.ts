@@ -27,8 +27,10 @@ const request = {
   stopIds: [2],
 };
 
+const bodyOf = ({ bytes }: { bytes: Buffer }): unknown => JSON.parse(String(bytes));
+
 test("each server is asked for ids and log probabilities, unfiltered where nothing is pinned, never as a stream", () => {
-  expect(JSON.parse(vllmBody("completions", "m", request))).toEqual({
+  expect(bodyOf(vllmBody("completions", "m", request))).toEqual({
     prompt: [7, 8, 9],
     model: "m",
     temperature: 1,
@@ -45,25 +47,25 @@ test("each server is asked for ids and log probabilities, unfiltered where nothi
     add_special_tokens: false,
     return_token_ids: true,
   });
-  expect(JSON.parse(vllmBody("generate", "m", request))).toMatchObject({
+  expect(bodyOf(vllmBody("generate", "m", request))).toMatchObject({
     token_ids: [7, 8, 9],
     sampling_params: { seed: 5, top_k: -1, max_tokens: 4096 },
     stream: false,
   });
-  expect(JSON.parse(sglangBody(request))).toMatchObject({
+  expect(bodyOf(sglangBody(request))).toMatchObject({
     input_ids: [7, 8, 9],
     sampling_params: { sampling_seed: 5, top_k: -1, max_new_tokens: 4096, no_stop_trim: true },
     return_logprob: true,
     stream: false,
   });
-  expect(JSON.parse(llamaCppBody(request))).toMatchObject({
+  expect(bodyOf(llamaCppBody(request))).toMatchObject({
     prompt: [7, 8, 9],
     n_predict: 4096,
     post_sampling_probs: false,
     samplers: ["temperature", "top_k", "top_p", "min_p"],
   });
   const cold = { ...request, sampling: { ...sampling, temperature: 0.5 } };
-  expect(JSON.parse(llamaCppBody(cold))).toMatchObject({ post_sampling_probs: true });
+  expect(bodyOf(llamaCppBody(cold))).toMatchObject({ post_sampling_probs: true });
 });
 
 describe("vLLM", () => {
