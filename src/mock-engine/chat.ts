@@ -26,9 +26,10 @@ export class MockChat {
     return Array.from(await this.#vocabulary.encode(text));
   }
 
-  /** The message of an answer, as the Hermes parser makes it. */
-  message(tokenIds: readonly number[]): Json {
+  /** The message of an answer, as the Hermes parser makes it; without a parser all of it is text. */
+  message(tokenIds: readonly number[], hasParser = true): Json {
     const text = this.#vocabulary.decode([...tokenIds]).replace(/<\|im_end\|>$/, "");
+    if (!hasParser) return { role: "assistant", content: text };
     const calls = [...text.matchAll(/<tool_call>([\s\S]*?)<\/tool_call>/g)].flatMap(([, body]) =>
       toolCall(body ?? ""),
     );

@@ -1,10 +1,11 @@
 /** Which path is which operation, and how each server's request is read. */
 import type { Vocabulary } from "../embedded-policy/index.js";
-import type { MockAnswer, MockLogProbs, MockSampling } from "./answer.js";
+import type { MockAnswer, MockLogProbs, MockSampling, MockWeights } from "./answer.js";
 import type { MockChat } from "./chat.js";
 import type { MockEngineOptions } from "./options.js";
 import {
   llamaCompletion,
+  sglangChat,
   sglangGenerate,
   vllmChat,
   vllmCompletion,
@@ -28,7 +29,7 @@ export interface MockGeneration {
   readonly promptIds: readonly number[];
   readonly sampling: MockSampling;
   readonly logProbs: MockLogProbs;
-  readonly shaped: (answer: MockAnswer, weightVersion: number | null) => Json;
+  readonly shaped: (answer: MockAnswer, weights: readonly MockWeights[]) => Json;
 }
 
 export interface EndpointContext {
@@ -100,6 +101,21 @@ const readChat: ReadGeneration = async (body, context) => {
   };
 };
 
+const readSglangChat: ReadGeneration = async (body, context) => {
+  const promptIds = await context.chat.promptIds(body);
+  const left = context.maxModelLen - promptIds.length;
+  return {
+    promptIds,
+    sampling: sampling(body, body["max_tokens"] ?? left),
+    logProbs: "tempered",
+    shaped: (answer, weights) => {
+      const ids = answer.tokenIds ?? [];
+      const message = context.chat.message(ids, context.options.autoToolChoice === true);
+      return sglangChat(answer, weights, { body, message, model: context.model });
+    },
+  };
+};
+
 const readSglang: ReadGeneration = async (body) => {
   const parameters = (body["sampling_params"] ?? {}) as Json;
   return {
@@ -131,7 +147,7 @@ const GENERATIONS: Readonly<
     "/v1/chat/completions": readChat,
     "/inference/v1/generate": readVllmGenerate,
   },
-  sglang: { "/generate": readSglang },
+  sglang: { "/generate": readSglang, "/v1/chat/completions": readSglangChat },
   llama_cpp: { "/completion": readLlama },
 };
 
@@ -169,6 +185,8 @@ export async function otherAnswer(
     return { object: "list", data: [{ id: model, object: "model", max_model_len: maxModelLen }] };
   if (method === "GET" && path === "/props" && options.shape === "llama_cpp")
     return { default_generation_settings: { n_ctx: maxModelLen } };
+  if (method === "GET" && path === "/get_server_info" && options.shape === "sglang")
+    return { tool_call_parser: options.autoToolChoice === true ? "qwen25" : null };
   if (method !== "POST" || path !== "/tokenize") return undefined;
   if (options.shape === "llama_cpp")
     return { tokens: Array.from(await vocabulary.encode(String(body["content"] ?? ""))) };

@@ -1,5 +1,10 @@
 /** The seams to whatever samples tokens. */
-import type { Conversation, ConversationMessage, LogprobsMode } from "../../../capture/index.js";
+import type {
+  Conversation,
+  ConversationMessage,
+  LogprobsMode,
+  PolicyVersionSpan,
+} from "../../../capture/index.js";
 import type { PolicySnapshot } from "../../../embedded-policy/index.js";
 import type { ParsedTurn } from "../renderers/renderer.js";
 import type { PinnedSampling } from "../sampling-pin.js";
@@ -49,6 +54,8 @@ export interface TokenGeneration {
   /** Versions that may have sampled it; absent when the engine cannot tell: then the server's own count stands. */
   readonly policyVersionStart?: number;
   readonly policyVersionEnd?: number;
+  /** Of every token, where the engine says so. */
+  readonly policyVersionSpans?: readonly PolicyVersionSpan[];
   /** The prompt as the engine reports it. */
   readonly promptIds?: ArrayLike<number>;
   /** The engine's own counts. */

@@ -84,6 +84,10 @@ async function openOn(
     const { openVllmChat } = await import("./vllm-chat.js");
     return openVllmChat(start, options.chat_template_kwargs);
   }
+  if (options.kind === "sglang_chat") {
+    const { openSglangChat } = await import("./sglang-chat.js");
+    return openSglangChat(start, options.chat_template_kwargs);
+  }
   const [{ loadModelDirectory }, { TokenChatEngine }] = await Promise.all([
     import("../renderers/model-directory.js"),
     import("./token-chat-engine.js"),

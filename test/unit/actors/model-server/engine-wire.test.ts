@@ -9,7 +9,11 @@ import {
   llamaCppAnswer,
   llamaCppBody,
 } from "../../../../src/actors/model-server/engines/llama-cpp.js";
-import { sglangAnswer, sglangBody } from "../../../../src/actors/model-server/engines/sglang.js";
+import { sglangChatAnswer } from "../../../../src/actors/model-server/engines/sglang-chat.js";
+import {
+  sglangAnswer,
+  sglangBody,
+} from "../../../../src/actors/model-server/engines/sglang-wire.js";
 import {
   modeOf,
   topLogProb,
@@ -82,7 +86,6 @@ describe("vLLM", () => {
       tokenIds: [1, 2],
       logProbs: [-1, -2],
       finishReason: "stop",
-      weightVersions: [],
     });
   });
 
@@ -96,7 +99,12 @@ describe("vLLM", () => {
       prompt_token_ids: [9],
       usage: { prompt_tokens: 1, completion_tokens: 2 },
     });
-    expect(answer).toMatchObject({ weightVersions: [7, 8], promptIds: [9], completionTokens: 2 });
+    expect(answer).toMatchObject({
+      policyVersionStart: 7,
+      policyVersionEnd: 8,
+      promptIds: [9],
+      completionTokens: 2,
+    });
   });
 
   test("a log probability of another id spoils its place", () => {
@@ -163,6 +171,22 @@ describe("SGLang", () => {
     });
     expect(() => sglangAnswer(aborted)).toThrow("abort");
   });
+});
+
+test("SGLang's chats: ids beside log probabilities where token_ids is absent, an abort is an error", () => {
+  const chat = (choice: object) => ({ choices: [{ finish_reason: "tool_calls", ...choice }] });
+  const meta_info = { output_token_logprobs: [[-1, 1, null]], weight_version: "default" };
+  expect(sglangChatAnswer(chat({ meta_info, prompt_token_ids: [9] }))).toEqual({
+    tokenIds: [1],
+    logProbs: [-1],
+    finishReason: "stop",
+    promptIds: [9],
+    weightVersion: undefined,
+  });
+  expect(sglangChatAnswer(chat({ meta_info, token_ids: [2] })).logProbs).toEqual([Number.NaN]);
+  const aborted = { ...meta_info, finish_reason: { type: "abort" } };
+  expect(() => sglangChatAnswer(chat({ meta_info: aborted }))).toThrow("abort");
+  expect(() => sglangChatAnswer(chat({ token_ids: [1] }))).toThrow("meta_info is missing");
 });
 
 describe("llama.cpp", () => {
