@@ -167,7 +167,11 @@ export function sglangChat(
 const STOP_TYPES = { stop: "eos", length: "limit", abort: "none" } as const;
 
 /** `logProbs` are logarithms; with `asProbability` they are shown as the probabilities after sampling. */
-export function llamaCompletion(answer: MockAnswer, asProbability: boolean): Json {
+export function llamaCompletion(
+  answer: MockAnswer,
+  asProbability: boolean,
+  bytesOf: (id: number) => readonly number[],
+): Json {
   const { tokenIds, logProbs, finishReason, promptTokens, completionTokens } = answer;
   const shown = (value: number | null) =>
     asProbability
@@ -186,6 +190,7 @@ export function llamaCompletion(answer: MockAnswer, asProbability: boolean): Jso
       : {
           completion_probabilities: logProbs.map((value, at) => ({
             id: tokenIds?.[at],
+            bytes: bytesOf(tokenIds?.[at] ?? 0),
             ...shown(value),
           })),
         }),

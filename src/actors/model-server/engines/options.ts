@@ -57,7 +57,13 @@ export const HTTP_ENGINES = [
     api: z.enum(["auto", "completions", "generate"]).default("auto"),
   }),
   z.strictObject({ kind: z.literal("sglang"), ...upstream, ...rendering }),
-  z.strictObject({ kind: z.literal("llama_cpp"), ...upstream, ...rendering }),
+  z.strictObject({
+    kind: z.literal("llama_cpp"),
+    ...upstream,
+    ...rendering,
+    /** Default: the server's own template and tokenizer. */
+    model_dir: rendering.model_dir.optional(),
+  }),
   z.strictObject({ kind: z.literal("vllm_chat"), ...upstream, ...serverRendering }),
   z.strictObject({ kind: z.literal("sglang_chat"), ...upstream, ...serverRendering }),
   z.strictObject({
