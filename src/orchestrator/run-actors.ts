@@ -131,14 +131,14 @@ function harnessOptions(agent: AgentConfig, field: string): AgentHarnessOptions 
     case "function":
       return { kind: "function", ...resolveModuleExport(agent.module, process.cwd(), field) };
     case "command": {
-      const { kind, isolation, env, readable } = agent;
+      const { kind, isolation = "none", env, readable } = agent;
       const [program = "", ...args] = agent.command;
       return { kind, isolation, env, readable, command: [program, ...args] };
     }
     case "claude_code":
     case "codex":
     case "pi": {
-      const { kind, isolation, binary } = agent;
+      const { kind, isolation = "none", binary } = agent;
       return { kind, isolation, ...(binary === undefined ? {} : { binary }) };
     }
   }
