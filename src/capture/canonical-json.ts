@@ -1,38 +1,41 @@
 /** One text for one JSON value: keys sorted by code unit, no blanks. Iterative, so that no depth of nesting overflows. */
 export function canonicalJson(value: unknown): string {
   const out: string[] = [];
-  const pending: Piece[] = [{ value }];
+  const pending: Piece[] = [pieceOf(value)];
   for (let piece = pending.pop(); piece !== undefined; piece = pending.pop()) {
-    if ("text" in piece) out.push(piece.text);
-    else if (Array.isArray(piece.value)) pushAll(pending, arrayPieces(piece.value));
-    else if (typeof piece.value === "object" && piece.value !== null)
-      pushAll(pending, objectPieces(piece.value as Readonly<Record<string, unknown>>));
-    else out.push(JSON.stringify(piece.value) ?? "null");
+    if (typeof piece === "string") out.push(piece);
+    else if (Array.isArray(piece)) pushArray(pending, piece);
+    else pushObject(pending, piece as Readonly<Record<string, unknown>>);
   }
   return out.join("");
 }
 
-type Piece = { readonly text: string } | { readonly value: unknown };
+/** Text that is written already, or an array or object that is still to be. */
+type Piece = string | object;
 
-/** Reversed, because the last one pushed is written first. */
-function pushAll(pending: Piece[], pieces: readonly Piece[]): void {
-  for (const piece of pieces.toReversed()) pending.push(piece);
+function pieceOf(value: unknown): Piece {
+  if (typeof value === "object" && value !== null) return value;
+  return JSON.stringify(value) ?? "null";
 }
 
-function arrayPieces(values: readonly unknown[]): Piece[] {
-  const inner = values.flatMap((value, index): Piece[] =>
-    index === 0 ? [{ value }] : [{ text: "," }, { value }],
-  );
-  return [{ text: "[" }, ...inner, { text: "]" }];
+/** From the end, because the last one pushed is written first. */
+function pushArray(pending: Piece[], values: readonly unknown[]): void {
+  pending.push("]");
+  for (let i = values.length - 1; i >= 0; i--) {
+    pending.push(pieceOf(values[i]));
+    if (i > 0) pending.push(",");
+  }
+  pending.push("[");
 }
 
-function objectPieces(object: Readonly<Record<string, unknown>>): Piece[] {
+function pushObject(pending: Piece[], object: Readonly<Record<string, unknown>>): void {
   const keys = Object.keys(object)
     .filter((key) => object[key] !== undefined)
     .sort();
-  const inner = keys.flatMap((key, index): Piece[] => [
-    { text: `${index === 0 ? "" : ","}${JSON.stringify(key)}:` },
-    { value: object[key] },
-  ]);
-  return [{ text: "{" }, ...inner, { text: "}" }];
+  pending.push("}");
+  for (let i = keys.length - 1; i >= 0; i--) {
+    const key = keys[i] ?? "";
+    pending.push(pieceOf(object[key]), `${i > 0 ? "," : ""}${JSON.stringify(key)}:`);
+  }
+  pending.push("{");
 }

@@ -121,6 +121,7 @@ function callFields(entry: TokenEntry, purposes: ReadonlyMap<string, CallPurpose
     ...given("routed_experts", entry.routed_experts),
     ...given("policy_version_start", entry.policy_version_start),
     ...given("policy_version_end", entry.policy_version_end),
+    ...given("policy_version_spans", entry.policy_version_spans),
     ...given("logprobs_mode", entry.logprobs_mode),
     ...given("sampling", entry.sampling),
     ...given("_ng_model_call", modelCall(entry, purposes)),

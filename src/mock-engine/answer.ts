@@ -24,6 +24,14 @@ export interface MockSampling {
 /** Which distribution log probabilities are of. */
 export type MockLogProbs = "raw" | "processed" | "tempered";
 
+/** Which weights an answer says it is from. */
+export interface MockWeights {
+  readonly version: number;
+  /** Index of their first generated token, and the index after their last one. */
+  readonly start: number;
+  readonly end: number;
+}
+
 export interface MockAnswer {
   readonly promptIds: readonly number[];
   readonly promptTokens: number;

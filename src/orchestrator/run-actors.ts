@@ -131,22 +131,22 @@ function harnessOptions(agent: AgentConfig, field: string): AgentHarnessOptions 
     case "function":
       return { kind: "function", ...resolveModuleExport(agent.module, process.cwd(), field) };
     case "command": {
-      const { kind, isolation, env, readable } = agent;
+      const { kind, isolation = "none", env, readable } = agent;
       const [program = "", ...args] = agent.command;
       return { kind, isolation, env, readable, command: [program, ...args] };
     }
     case "claude_code":
     case "claude_agent_sdk": {
-      const { kind, isolation, binary, tools, compact_at_tokens: compactAtTokens } = agent;
+      const { kind, isolation = "none", binary, tools, compact_at_tokens: compactAtTokens } = agent;
       return { kind, isolation, binary, tools, compactAtTokens };
     }
     case "codex": {
-      const { kind, isolation, binary } = agent;
+      const { kind, isolation = "none", binary } = agent;
       return { kind, isolation, binary };
     }
     case "opencode":
     case "pi": {
-      const { kind, isolation, binary, tools } = agent;
+      const { kind, isolation = "none", binary, tools } = agent;
       return { kind, isolation, binary, tools };
     }
   }

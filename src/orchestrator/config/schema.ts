@@ -88,8 +88,11 @@ const agentFields = {
 
 const cliFields = {
   ...agentFields,
-  /** `bwrap` shows the harness nothing of this machine but the system, its program and its own directory. */
-  isolation: z.enum(["none", "bwrap"]).default("none"),
+  /**
+   * `bwrap` shows the harness nothing of this machine but the system, its program and its own directory. Default:
+   * `none` with the embedded engine; with any other it must be said.
+   */
+  isolation: z.enum(["none", "bwrap"]).optional(),
 };
 
 const packagedCliFields = {

@@ -67,6 +67,8 @@ export function chatAnswer(reply: unknown, stopSequences: readonly string[]): Ch
   const message = objectAt(choice["message"], "choices.0.message");
   const reasoning = textAt(message["reasoning"]) ?? textAt(message["reasoning_content"]);
   const written = arrayAt(message["tool_calls"] ?? [], "tool_calls").map(readCall);
+  // vLLM's name for it, and SGLang's.
+  const endedBy = choice["stop_reason"] ?? choice["matched_stop"];
   const toolCalls = written.filter((call) => call !== null);
   return {
     root,
@@ -80,7 +82,7 @@ export function chatAnswer(reply: unknown, stopSequences: readonly string[]): Ch
         : { malformedToolCalls: written.length - toolCalls.length }),
     },
     finishReason: finishReasonOf(choice["finish_reason"]),
-    stopSequence: stopSequences.find((stop) => stop === choice["stop_reason"]) ?? null,
+    stopSequence: stopSequences.find((stop) => stop === endedBy) ?? null,
   };
 }
 
