@@ -5,6 +5,7 @@
  * D2. Its path has one length and shape for all rollouts, so prompts that name it stay comparable.
  */
 import { randomBytes } from "node:crypto";
+import { mkdirSync, rmdirSync } from "node:fs";
 import fs from "node:fs/promises";
 import path from "node:path";
 import type { ProcessOwner, WorkingDirectory } from "./harness.js";
@@ -43,9 +44,9 @@ export class WorkingDirectories {
     };
     await this.#watchdog.register(root, null); // D1
     try {
-      await fs.mkdir(root, { mode: 0o700 });
-      for (const each of [directory.cwd, directory.home, directory.temp])
-        await fs.mkdir(each, { mode: 0o700 });
+      // One system call each: a way through the thread pool would cost many times as much.
+      for (const each of [root, directory.cwd, directory.home, directory.temp])
+        mkdirSync(each, { mode: 0o700 });
       for (const [name, text] of Object.entries(files)) await writeBelow(directory.cwd, name, text);
       if (owner !== null) await giveAway(root, owner);
       return directory;
@@ -61,8 +62,18 @@ export class WorkingDirectories {
   }
 
   async remove(directory: WorkingDirectory): Promise<void> {
-    await removeTree(directory.root);
+    if (!removedEmpty(directory)) await removeTree(directory.root);
     this.#watchdog.unregister(directory.root);
+  }
+}
+
+/** Most runs of a function leave nothing behind: then there is no tree to walk. */
+function removedEmpty({ root, cwd, home, temp }: WorkingDirectory): boolean {
+  try {
+    for (const each of [temp, home, cwd, root]) rmdirSync(each);
+    return true;
+  } catch {
+    return false;
   }
 }
 
