@@ -1,38 +1,42 @@
+/** An array or object that is being written. */
+interface Open {
+  readonly container: Readonly<Record<string | number, unknown>>;
+  /** Null for an array. */
+  readonly keys: readonly string[] | null;
+  readonly length: number;
+  at: number;
+}
+
 /** One text for one JSON value: keys sorted by code unit, no blanks. Iterative, so that no depth of nesting overflows. */
 export function canonicalJson(value: unknown): string {
-  const out: string[] = [];
-  const pending: Piece[] = [{ value }];
-  for (let piece = pending.pop(); piece !== undefined; piece = pending.pop()) {
-    if ("text" in piece) out.push(piece.text);
-    else if (Array.isArray(piece.value)) pushAll(pending, arrayPieces(piece.value));
-    else if (typeof piece.value === "object" && piece.value !== null)
-      pushAll(pending, objectPieces(piece.value as Readonly<Record<string, unknown>>));
-    else out.push(JSON.stringify(piece.value) ?? "null");
+  const stack: Open[] = [];
+  let text = "";
+  for (let next = value; ; ) {
+    if (typeof next === "object" && next !== null) {
+      const opened = open(next);
+      stack.push(opened);
+      text += opened.keys === null ? "[" : "{";
+    } else text += JSON.stringify(next) ?? "null";
+
+    let top = stack.at(-1);
+    for (; top !== undefined && top.at === top.length; top = stack.at(-1)) {
+      text += top.keys === null ? "]" : "}";
+      stack.pop();
+    }
+    if (top === undefined) return text;
+    if (top.at > 0) text += ",";
+    const key = top.keys?.[top.at];
+    if (key !== undefined) text += `${JSON.stringify(key)}:`;
+    next = top.container[key ?? top.at];
+    top.at += 1;
   }
-  return out.join("");
 }
 
-type Piece = { readonly text: string } | { readonly value: unknown };
-
-/** Reversed, because the last one pushed is written first. */
-function pushAll(pending: Piece[], pieces: readonly Piece[]): void {
-  for (const piece of pieces.toReversed()) pending.push(piece);
-}
-
-function arrayPieces(values: readonly unknown[]): Piece[] {
-  const inner = values.flatMap((value, index): Piece[] =>
-    index === 0 ? [{ value }] : [{ text: "," }, { value }],
-  );
-  return [{ text: "[" }, ...inner, { text: "]" }];
-}
-
-function objectPieces(object: Readonly<Record<string, unknown>>): Piece[] {
-  const keys = Object.keys(object)
-    .filter((key) => object[key] !== undefined)
+function open(value: object): Open {
+  const container = value as Open["container"];
+  if (Array.isArray(value)) return { container, keys: null, length: value.length, at: 0 };
+  const keys = Object.keys(value)
+    .filter((key) => container[key] !== undefined)
     .sort();
-  const inner = keys.flatMap((key, index): Piece[] => [
-    { text: `${index === 0 ? "" : ","}${JSON.stringify(key)}:` },
-    { value: object[key] },
-  ]);
-  return [{ text: "{" }, ...inner, { text: "}" }];
+  return { container, keys, length: keys.length, at: 0 };
 }

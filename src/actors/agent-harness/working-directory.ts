@@ -8,7 +8,7 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync, rmdirSync } from "node:fs";
 import fs from "node:fs/promises";
 import path from "node:path";
-import type { ProcessOwner, WorkingDirectory } from "./harness.js";
+import type { Harness, ProcessOwner, WorkingDirectory } from "./harness.js";
 import { removeTree } from "./remove-tree.js";
 import { checkTaskFiles } from "./task-files.js";
 import type { Watchdog } from "./watchdog.js";
@@ -27,12 +27,12 @@ export class WorkingDirectories {
   }
 
   /**
-   * Makes a rollout's directory with the task's files in `cwd`, all owned by `owner`.
+   * Makes a rollout's directory with the task's files in `cwd`, all owned by the harness's owner.
    * @throws TASK_INVALID when a file's path is refused.
    */
   async create(
     files: Readonly<Record<string, string>>,
-    owner: ProcessOwner | null,
+    { owner, hasHome }: Pick<Harness, "owner" | "hasHome">,
   ): Promise<WorkingDirectory> {
     checkTaskFiles(files);
     const root = path.join(this.#tempRoot, `corral-${randomBytes(6).toString("hex")}`); // D2
@@ -45,8 +45,8 @@ export class WorkingDirectories {
     await this.#watchdog.register(root, null); // D1
     try {
       // One system call each: a way through the thread pool would cost many times as much.
-      for (const each of [root, directory.cwd, directory.home, directory.temp])
-        mkdirSync(each, { mode: 0o700 });
+      const homes = hasHome ? [directory.home, directory.temp] : [];
+      for (const each of [root, directory.cwd, ...homes]) mkdirSync(each, { mode: 0o700 });
       for (const [name, text] of Object.entries(files)) await writeBelow(directory.cwd, name, text);
       if (owner !== null) await giveAway(root, owner);
       return directory;
@@ -68,9 +68,10 @@ export class WorkingDirectories {
 }
 
 /** Most runs of a function leave nothing behind: then there is no tree to walk. */
-function removedEmpty({ root, cwd, home, temp }: WorkingDirectory): boolean {
+function removedEmpty({ root, cwd }: WorkingDirectory): boolean {
   try {
-    for (const each of [temp, home, cwd, root]) rmdirSync(each);
+    rmdirSync(cwd);
+    rmdirSync(root);
     return true;
   } catch {
     return false;
