@@ -32,6 +32,11 @@ export class RowEncoder {
     return this.#chains.cumulativeIds(rolloutId, modelCallId);
   }
 
+  /** The rollout makes no more calls. */
+  forget(rolloutId: string): void {
+    this.#chains.forget(rolloutId);
+  }
+
   /** The record is not checked yet: it may be anything. */
   #match(record: TokenEntry): ChainMatch | undefined {
     const { rollout_id: rolloutId, prompt_token_ids: prompt } = record;
