@@ -26,6 +26,7 @@ function records(calls, tokens, { linked = true, own = false } = {}) {
   return Array.from({ length: calls }, (_, index) => {
     const name = (at) => `call-${String(at).padStart(6, "0")}`;
     const end = step * (index + 1);
+    /** @type {Pick<import("corral/capture").TokenEntry, "parent_resolution" | "parent_call_id">} */
     const verdict =
       index === 0
         ? { parent_resolution: "ROOT" }

@@ -2,8 +2,10 @@
 import { loadQwen3Vocabulary, qwen3ChatTemplate } from "corral/embedded-policy";
 import { defineActor } from "corral/runtime";
 import { openCapture } from "../../dist/actors/model-server/capture-client.js";
+import { FULL_CAPABILITIES } from "../../dist/actors/model-server/engines/engine.js";
+import { TokenChatEngine } from "../../dist/actors/model-server/engines/token-chat-engine.js";
 import { ModelServer } from "../../dist/actors/model-server/model-server.js";
-import { Qwen3Renderer } from "../../dist/actors/model-server/renderers/qwen3-renderer.js";
+import { ChatTemplateRenderer } from "../../dist/actors/model-server/renderers/chat-template-renderer.js";
 
 class NullServer {
   #stages = {};
@@ -15,7 +17,11 @@ class NullServer {
   static async start({ store, index, keySecret, expertsBytes }) {
     const vocabulary = await loadQwen3Vocabulary();
     const capture = await openCapture({ kind: "store", store });
-    const renderer = new Qwen3Renderer(vocabulary, qwen3ChatTemplate());
+    const renderer = new ChatTemplateRenderer(vocabulary, {
+      family: "qwen3",
+      chatTemplate: qwen3ChatTemplate(),
+      variables: { enable_thinking: false },
+    });
     const answers = await Promise.all(
       ["Let me look.", "I see.", "Now the next file."].map((text) =>
         vocabulary.encode(
@@ -24,7 +30,9 @@ class NullServer {
       ),
     );
     let turn = 0;
+    /** @type {import("../../dist/actors/model-server/engines/engine.js").TokenEngine} */
     const engine = {
+      capabilities: FULL_CAPABILITIES,
       async generate() {
         const tokenIds = answers[turn++ % answers.length];
         return {
@@ -75,7 +83,11 @@ class NullServer {
         requireRolloutKey: true,
         maxModelCalls: 1_000_000,
       },
-      { engine, renderer, capture, logger: { warn() {}, error: console.error } },
+      {
+        engine: new TokenChatEngine(engine, renderer),
+        capture,
+        logger: { warn() {}, error: console.error },
+      },
     );
     await self.server.start();
     return self;
