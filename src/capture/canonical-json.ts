@@ -1,42 +1,41 @@
-/** An array or object that is being written. */
-interface Open {
-  readonly container: Readonly<Record<string | number, unknown>>;
-  /** Null for an array. */
-  readonly keys: readonly string[] | null;
-  readonly length: number;
-  at: number;
-}
-
 /** One text for one JSON value: keys sorted by code unit, no blanks. Iterative, so that no depth of nesting overflows. */
 export function canonicalJson(value: unknown): string {
-  const stack: Open[] = [];
-  let text = "";
-  for (let next = value; ; ) {
-    if (typeof next === "object" && next !== null) {
-      const opened = open(next);
-      stack.push(opened);
-      text += opened.keys === null ? "[" : "{";
-    } else text += JSON.stringify(next) ?? "null";
-
-    let top = stack.at(-1);
-    for (; top !== undefined && top.at === top.length; top = stack.at(-1)) {
-      text += top.keys === null ? "]" : "}";
-      stack.pop();
-    }
-    if (top === undefined) return text;
-    if (top.at > 0) text += ",";
-    const key = top.keys?.[top.at];
-    if (key !== undefined) text += `${JSON.stringify(key)}:`;
-    next = top.container[key ?? top.at];
-    top.at += 1;
+  const out: string[] = [];
+  const pending: Piece[] = [pieceOf(value)];
+  for (let piece = pending.pop(); piece !== undefined; piece = pending.pop()) {
+    if (typeof piece === "string") out.push(piece);
+    else if (Array.isArray(piece)) pushArray(pending, piece);
+    else pushObject(pending, piece as Readonly<Record<string, unknown>>);
   }
+  return out.join("");
 }
 
-function open(value: object): Open {
-  const container = value as Open["container"];
-  if (Array.isArray(value)) return { container, keys: null, length: value.length, at: 0 };
-  const keys = Object.keys(value)
-    .filter((key) => container[key] !== undefined)
+/** Text that is written already, or an array or object that is still to be. */
+type Piece = string | object;
+
+function pieceOf(value: unknown): Piece {
+  if (typeof value === "object" && value !== null) return value;
+  return JSON.stringify(value) ?? "null";
+}
+
+/** From the end, because the last one pushed is written first. */
+function pushArray(pending: Piece[], values: readonly unknown[]): void {
+  pending.push("]");
+  for (let i = values.length - 1; i >= 0; i--) {
+    pending.push(pieceOf(values[i]));
+    if (i > 0) pending.push(",");
+  }
+  pending.push("[");
+}
+
+function pushObject(pending: Piece[], object: Readonly<Record<string, unknown>>): void {
+  const keys = Object.keys(object)
+    .filter((key) => object[key] !== undefined)
     .sort();
-  return { container, keys, length: keys.length, at: 0 };
+  pending.push("}");
+  for (let i = keys.length - 1; i >= 0; i--) {
+    const key = keys[i] ?? "";
+    pending.push(pieceOf(object[key]), `${i > 0 ? "," : ""}${JSON.stringify(key)}:`);
+  }
+  pending.push("{");
 }
