@@ -25,11 +25,7 @@ export class Spelling {
   readonly #steps: (readonly Step[] | undefined)[] = [];
 
   /** @param tokens The texts of the string's canonical tokens. */
-  constructor(
-    text: string,
-    tokens: readonly string[],
-    idOf: (text: string) => number | undefined,
-  ) {
+  constructor(text: string, tokens: readonly string[], idOf: (text: string) => number | undefined) {
     this.#text = text;
     this.#idOf = idOf;
     let at = 0;

@@ -112,7 +112,11 @@ function chooseToken(
 }
 
 /** The leaves that the token allows, with masses that sum to 1 again. */
-function narrow(active: readonly ActiveLeaf[], steps: readonly (readonly Step[])[], id: number): ActiveLeaf[] {
+function narrow(
+  active: readonly ActiveLeaf[],
+  steps: readonly (readonly Step[])[],
+  id: number,
+): ActiveLeaf[] {
   const left: ActiveLeaf[] = [];
   let total = 0;
   active.forEach((entry, i) => {

@@ -78,7 +78,8 @@ async function walk(show: (pid: number, traces: Traces) => void): Promise<number
     // Reads of `/proc` are short; the thread's other rollouts get their turn between them.
     await nextTurn();
     const startMs = performance.now();
-    for (const name of others.slice(from, from + READS_PER_TURN)) show(Number(name), tracesOf(name));
+    for (const name of others.slice(from, from + READS_PER_TURN))
+      show(Number(name), tracesOf(name));
     tookMs += performance.now() - startMs;
   }
   return tookMs;

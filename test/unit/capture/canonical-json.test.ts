@@ -22,9 +22,9 @@ describe("canonicalJson", () => {
   });
 
   it("sorts keys by code unit and writes no blanks", () => {
-    expect(canonicalJson({ b: [], a: { "\ud83d\ude00": {}, "\ufb01": [null, { z: 1, y: "" }] } })).toBe(
-      '{"a":{"\ud83d\ude00":{},"\ufb01":[null,{"y":"","z":1}]},"b":[]}',
-    );
+    expect(
+      canonicalJson({ b: [], a: { "\ud83d\ude00": {}, "\ufb01": [null, { z: 1, y: "" }] } }),
+    ).toBe('{"a":{"\ud83d\ude00":{},"\ufb01":[null,{"y":"","z":1}]},"b":[]}');
     expect(canonicalJson({ 10: 1, 9: 2, "": 3 })).toBe('{"":3,"10":1,"9":2}');
   });
 
