@@ -1,10 +1,10 @@
 import type { HarnessRequest, RolloutFailure } from "../rollout.js";
 
-/** Where one rollout runs. Directories below one that is removed at the end. */
+/** Where one rollout runs: directories of its own, removed at the end. */
 export interface WorkingDirectory {
   /** Removed with everything below it. */
   readonly root: string;
-  /** The harness's working directory; holds the task's files. */
+  /** The harness's working directory; holds the task's files. It is `root` for a harness without a home. */
   readonly cwd: string;
   /** This and `temp` exist only for a harness that `hasHome`. */
   readonly home: string;

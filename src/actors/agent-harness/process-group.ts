@@ -96,10 +96,15 @@ function tracesOf(pid: string): Traces {
   const cwd = textOf(() => readlinkSync(`/proc/${pid}/cwd`));
   const environment = textOf(() => readFileSync(`/proc/${pid}/environ`, "latin1"));
   return {
-    name: (root) =>
-      cwd === root ||
-      cwd.startsWith(root + path.sep) ||
-      environment.includes(`=${Buffer.from(root).toString("latin1")}${path.sep}`),
+    name: (root) => {
+      const value = `=${Buffer.from(root).toString("latin1")}`;
+      return (
+        cwd === root ||
+        cwd.startsWith(root + path.sep) ||
+        environment.includes(value + path.sep) ||
+        environment.includes(`${value}\0`)
+      );
+    },
   };
 }
 

@@ -38,15 +38,15 @@ export class WorkingDirectories {
     const root = path.join(this.#tempRoot, `corral-${randomBytes(6).toString("hex")}`); // D2
     const directory = {
       root,
-      cwd: path.join(root, "w"),
+      cwd: hasHome ? path.join(root, "w") : root,
       home: path.join(root, "h"),
       temp: path.join(root, "t"),
     };
     await this.#watchdog.register(root, null); // D1
     try {
       // One system call each: a way through the thread pool would cost many times as much.
-      const homes = hasHome ? [directory.home, directory.temp] : [];
-      for (const each of [root, directory.cwd, ...homes]) mkdirSync(each, { mode: 0o700 });
+      const below = hasHome ? [directory.cwd, directory.home, directory.temp] : [];
+      for (const each of [root, ...below]) mkdirSync(each, { mode: 0o700 });
       for (const [name, text] of Object.entries(files)) await writeBelow(directory.cwd, name, text);
       if (owner !== null) await giveAway(root, owner);
       return directory;
@@ -62,15 +62,14 @@ export class WorkingDirectories {
   }
 
   async remove(directory: WorkingDirectory): Promise<void> {
-    if (!removedEmpty(directory)) await removeTree(directory.root);
+    if (!removedEmpty(directory.root)) await removeTree(directory.root);
     this.#watchdog.unregister(directory.root);
   }
 }
 
 /** Most runs of a function leave nothing behind: then there is no tree to walk. */
-function removedEmpty({ root, cwd }: WorkingDirectory): boolean {
+function removedEmpty(root: string): boolean {
   try {
-    rmdirSync(cwd);
     rmdirSync(root);
     return true;
   } catch {
