@@ -2,7 +2,8 @@
  * Rollouts per second of the whole path: function harness, HTTP, embedded engine, durable records, rebuild, hand-off to a
  * trainer that accepts each group. `npm run build && node bench/rollouts/rollouts.mjs [short|claude] [tasks] [workers]`.
  *
- * Prints JSON: rollouts/s without start and stop, and the resident memory at tenths of the run.
+ * Prints JSON: rollouts/s and processor time a rollout, without start and stop; the same for the second half alone, when
+ * the code is warm; and the resident memory at tenths of the run.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -42,15 +43,17 @@ const list = Array.from({ length: Number(tasks) }, (_, index) => ({
   responses_create_params: { input: `Reply with the word apple${index} only.` },
 }));
 const memory = [];
-const startedMs = performance.now();
 let groups = 0;
+const begun = sample();
+let half = begun;
 for await (const group of run.rolloutGroups(list)) {
   await group.accept();
   groups++;
+  if (groups === Math.floor(list.length / 2)) half = sample();
   if (groups % Math.max(1, Math.floor(list.length / 10)) === 0)
     memory.push(Math.round(process.memoryUsage().rss / 2 ** 20));
 }
-const seconds = (performance.now() - startedMs) / 1000;
+const ended = sample();
 const stats = run.stats();
 await run.close();
 rmSync(folder, { recursive: true });
@@ -60,9 +63,23 @@ console.log(
     workers: Number(workers),
     rollouts: stats.rollouts,
     masked: stats.masked,
-    seconds: Number(seconds.toFixed(1)),
-    rollouts_per_s: Number((stats.rollouts / seconds).toFixed(1)),
-    cpu_s: Number((process.cpuUsage().user / 1e6 + process.cpuUsage().system / 1e6).toFixed(1)),
+    ...between(begun, ended),
+    second_half: between(half, ended),
     rss_mib: memory,
   }),
 );
+
+function sample() {
+  const { user, system } = process.cpuUsage();
+  return { ms: performance.now(), cpuMs: (user + system) / 1000, rollouts: groups * GROUP_SIZE };
+}
+
+function between(from, to) {
+  const rollouts = to.rollouts - from.rollouts;
+  const seconds = (to.ms - from.ms) / 1000;
+  return {
+    seconds: Number(seconds.toFixed(1)),
+    rollouts_per_s: Number((rollouts / seconds).toFixed(1)),
+    cpu_ms_per_rollout: Number(((to.cpuMs - from.cpuMs) / rollouts).toFixed(1)),
+  };
+}

@@ -144,6 +144,12 @@ export class ChainCache {
     return chains.findLast((chain) => chain.tip.modelCallId === modelCallId)?.tokens.slice();
   }
 
+  /** The rollout makes no more calls. */
+  forget(rolloutId: string): void {
+    this.#bytes -= sizeOf(this.#rollouts.get(rolloutId) ?? []);
+    this.#rollouts.delete(rolloutId);
+  }
+
   /** H3 */
   #forgetOldest(): void {
     for (const [rolloutId, chains] of this.#rollouts) {

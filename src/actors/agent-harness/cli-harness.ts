@@ -79,6 +79,7 @@ export interface CliOptions {
 
 export class CliHarness implements Harness {
   readonly owner: ProcessOwner | null;
+  readonly hasHome = true;
   readonly #profile: CliProfile;
   readonly #options: CliOptions;
   readonly #directories: WorkingDirectories;
@@ -182,7 +183,7 @@ async function probedOwner(
 ): Promise<ProcessOwner | null> {
   const { binary } = profile;
   const attempt = async (owner: ProcessOwner | null): Promise<ProcessOwner | null> => {
-    const directory = await directories.create({}, owner);
+    const directory = await directories.create({}, { owner, hasHome: true });
     try {
       await profile.probe(await isolated(isolation, binary, directory, readable), directory, owner);
       return owner;

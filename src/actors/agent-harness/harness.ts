@@ -1,11 +1,12 @@
 import type { HarnessRequest, RolloutFailure } from "../rollout.js";
 
-/** Where one rollout runs. Three directories below one that is removed at the end. */
+/** Where one rollout runs: directories of its own, removed at the end. */
 export interface WorkingDirectory {
   /** Removed with everything below it. */
   readonly root: string;
-  /** The harness's working directory; holds the task's files. */
+  /** The harness's working directory; holds the task's files. It is `root` for a harness without a home. */
   readonly cwd: string;
+  /** This and `temp` exist only for a harness that `hasHome`. */
   readonly home: string;
   readonly temp: string;
 }
@@ -33,6 +34,8 @@ export interface HarnessRun {
 export interface Harness {
   /** Who owns the files of a rollout; null when it is us. */
   readonly owner: ProcessOwner | null;
+  /** It runs programs that need a home and a temp folder of their own. */
+  readonly hasHome: boolean;
   /** Contract: settles only when nothing of the run is left; a failed run is a value, not a throw. */
   run(launch: HarnessLaunch): Promise<HarnessRun>;
 }

@@ -4,6 +4,7 @@
  * G1. Nothing of a rollout survives: first its process group, then (Linux) every process whose environment or working
  *     directory names the rollout's directory, because harnesses start tools in groups of their own.
  * G2. A walk over `/proc` answers only for rollouts that ended before it began.
+ * G3. Walks take a bounded share of the thread: rollouts that end one after the other wait a little and share one.
  */
 import { readFileSync, readlinkSync } from "node:fs";
 import { readdir } from "node:fs/promises";
@@ -12,6 +13,9 @@ import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promi
 
 const SWEEP_PASSES = 20;
 const SWEEP_PAUSE_MS = 25;
+/** G3. After a walk the next one waits so many times as long as it took, and never longer than the limit. */
+const REST_PER_WALK = 9;
+const MAX_REST_MS = 100;
 
 /** Signals a process group; a group that is gone is no error. */
 export function signalGroup(pgid: number, signal: NodeJS.Signals): void {
@@ -36,6 +40,7 @@ interface Sweep {
 
 let waiting: Sweep[] = [];
 let sweeping = false;
+let restUntilMs = 0;
 
 /**
  * Ids of the live processes that run in `root` or were started with it in their environment; [] without `/proc`.
@@ -51,33 +56,55 @@ function processesOf(root: string): Promise<number[]> {
 async function sweep(): Promise<void> {
   sweeping = true;
   while (waiting.length > 0) {
+    const restMs = restUntilMs - performance.now();
+    if (restMs > 0) await delay(restMs);
     const sweeps = waiting.map((one) => ({ ...one, found: [] as number[] }));
     waiting = [];
-    const names = await readdir("/proc").catch(() => []);
-    for (const [index, name] of names.entries()) {
-      // Reads of `/proc` are short; the thread's other rollouts get their turn between them.
-      if (index % READS_PER_TURN === 0) await nextTurn();
-      const pid = Number(name);
-      if (!Number.isInteger(pid) || pid === process.pid) continue;
-      const traces = tracesOf(name);
+    const walkedMs = await walk((pid, traces) => {
       for (const one of sweeps) if (traces.name(one.root)) one.found.push(pid);
-    }
+    });
+    restUntilMs = performance.now() + Math.min(MAX_REST_MS, REST_PER_WALK * walkedMs); // G3
     for (const { resolve, found } of sweeps) resolve(found);
   }
   sweeping = false;
 }
 
+/** Shows the traces of every other process; returns the time that the reads took, ms. */
+async function walk(show: (pid: number, traces: Traces) => void): Promise<number> {
+  const names = await readdir("/proc").catch(() => []);
+  const others = names.filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid);
+  let tookMs = 0;
+  for (let from = 0; from < others.length; from += READS_PER_TURN) {
+    // Reads of `/proc` are short; the thread's other rollouts get their turn between them.
+    await nextTurn();
+    const startMs = performance.now();
+    for (const name of others.slice(from, from + READS_PER_TURN))
+      show(Number(name), tracesOf(name));
+    tookMs += performance.now() - startMs;
+  }
+  return tookMs;
+}
+
 const READS_PER_TURN = 16;
 
+interface Traces {
+  name(root: string): boolean;
+}
+
 /** What a process tells of where it belongs; "" where it is gone or another user's. */
-function tracesOf(pid: string): { name(root: string): boolean } {
+function tracesOf(pid: string): Traces {
   const cwd = textOf(() => readlinkSync(`/proc/${pid}/cwd`));
   const environment = textOf(() => readFileSync(`/proc/${pid}/environ`, "latin1"));
   return {
-    name: (root) =>
-      cwd === root ||
-      cwd.startsWith(root + path.sep) ||
-      environment.includes(`=${Buffer.from(root).toString("latin1")}${path.sep}`),
+    name: (root) => {
+      const value = `=${Buffer.from(root).toString("latin1")}`;
+      return (
+        cwd === root ||
+        cwd.startsWith(root + path.sep) ||
+        environment.includes(value + path.sep) ||
+        environment.includes(`${value}\0`)
+      );
+    },
   };
 }
 

@@ -5,9 +5,10 @@
  * D2. Its path has one length and shape for all rollouts, so prompts that name it stay comparable.
  */
 import { randomBytes } from "node:crypto";
+import { mkdirSync, rmdirSync } from "node:fs";
 import fs from "node:fs/promises";
 import path from "node:path";
-import type { ProcessOwner, WorkingDirectory } from "./harness.js";
+import type { Harness, ProcessOwner, WorkingDirectory } from "./harness.js";
 import { removeTree } from "./remove-tree.js";
 import { checkTaskFiles } from "./task-files.js";
 import type { Watchdog } from "./watchdog.js";
@@ -26,26 +27,26 @@ export class WorkingDirectories {
   }
 
   /**
-   * Makes a rollout's directory with the task's files in `cwd`, all owned by `owner`.
+   * Makes a rollout's directory with the task's files in `cwd`, all owned by the harness's owner.
    * @throws TASK_INVALID when a file's path is refused.
    */
   async create(
     files: Readonly<Record<string, string>>,
-    owner: ProcessOwner | null,
+    { owner, hasHome }: Pick<Harness, "owner" | "hasHome">,
   ): Promise<WorkingDirectory> {
     checkTaskFiles(files);
     const root = path.join(this.#tempRoot, `corral-${randomBytes(6).toString("hex")}`); // D2
     const directory = {
       root,
-      cwd: path.join(root, "w"),
+      cwd: hasHome ? path.join(root, "w") : root,
       home: path.join(root, "h"),
       temp: path.join(root, "t"),
     };
     await this.#watchdog.register(root, null); // D1
     try {
-      await fs.mkdir(root, { mode: 0o700 });
-      for (const each of [directory.cwd, directory.home, directory.temp])
-        await fs.mkdir(each, { mode: 0o700 });
+      // One system call each: a way through the thread pool would cost many times as much.
+      const below = hasHome ? [directory.cwd, directory.home, directory.temp] : [];
+      for (const each of [root, ...below]) mkdirSync(each, { mode: 0o700 });
       for (const [name, text] of Object.entries(files)) await writeBelow(directory.cwd, name, text);
       if (owner !== null) await giveAway(root, owner);
       return directory;
@@ -61,8 +62,18 @@ export class WorkingDirectories {
   }
 
   async remove(directory: WorkingDirectory): Promise<void> {
-    await removeTree(directory.root);
+    if (!removedEmpty(directory.root)) await removeTree(directory.root);
     this.#watchdog.unregister(directory.root);
+  }
+}
+
+/** Most runs of a function leave nothing behind: then there is no tree to walk. */
+function removedEmpty(root: string): boolean {
+  try {
+    rmdirSync(root);
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -18,6 +18,8 @@ export interface CaptureClient {
   readonly sink: TokenSink;
   /** Null: every continuation is UNRESOLVED. */
   readonly lineage: TokenLineage | null;
+  /** The rollout is sealed and none of its calls runs. */
+  forget(rolloutId: string): void;
   /** Idempotent. */
   close(): Promise<void>;
 }
@@ -36,7 +38,8 @@ export async function openCapture(descriptor: CaptureDescriptor): Promise<Captur
       cumulativeIds: async (rolloutId, modelCallId) =>
         sink.recentIds(rolloutId, modelCallId) ?? call.cumulativeIds(rolloutId, modelCallId),
     };
-    return { sink, lineage, close: () => sink.close() };
+    const forget = (rolloutId: string) => sink.forget(rolloutId);
+    return { sink, lineage, forget, close: () => sink.close() };
   }
   const sink = await buildUserClass<TokenSink>(descriptor.sink, "sink", [
     "put",
@@ -54,6 +57,7 @@ export async function openCapture(descriptor: CaptureDescriptor): Promise<Captur
   return {
     sink,
     lineage,
+    forget: () => undefined,
     close: async () => {
       await sink.close();
       await lineage?.close?.();

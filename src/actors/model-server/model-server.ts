@@ -144,6 +144,7 @@ export class ModelServer {
       rollout.abortRunning(new RequestError(403, `rollout ${rolloutId} is sealed`)),
     );
     await idle;
+    this.#parts.capture?.forget(rolloutId);
     return rollout.ledger(workerIndex, workerGeneration);
   }
 

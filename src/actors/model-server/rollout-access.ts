@@ -6,7 +6,7 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import { RequestError } from "./request-error.js";
-import { presentsKey, rolloutKey } from "./rollout-key.js";
+import { presentsKey } from "./rollout-key.js";
 import type { RolloutPath } from "./rollout-path.js";
 import type { Rollout, Rollouts } from "./rollouts.js";
 
@@ -39,8 +39,7 @@ export function authorise(
     );
   const rollout = rules.rollouts.get(rolloutId);
   if (rollout === undefined) throw new RequestError(403, `rollout ${rolloutId} is not open`);
-  const key = rolloutKey(rules.keySecret, rolloutId, rollout.epoch);
-  if (rules.requireRolloutKey && !presentsKey(headers, key))
+  if (rules.requireRolloutKey && !presentsKey(headers, rollout.key(rules.keySecret)))
     throw new RequestError(403, `the API key is not the key of rollout ${rolloutId}`); // G1
   if (rollout.isSealed) throw new RequestError(403, `rollout ${rolloutId} is sealed`);
   if (captured !== rollout.captured)

@@ -12,6 +12,7 @@
  */
 import type { RolloutLedger } from "../rollout.js";
 import { RequestError } from "./request-error.js";
+import { rolloutKey } from "./rollout-key.js";
 
 export interface RolloutOpening {
   readonly rolloutId: string;
@@ -57,6 +58,7 @@ export class Rollout {
   #captureLost = 0;
   #tokensRecorded = 0;
   readonly #onIdle: (() => void)[] = [];
+  #key: string | undefined;
 
   /** The ledger of a rollout that never called this worker. */
   static emptyLedger(workerIndex: number, workerGeneration: number): RolloutLedger {
@@ -69,6 +71,12 @@ export class Rollout {
     this.epoch = opening.epoch;
     this.captured = opening.captured;
     this.#limits = limits;
+  }
+
+  /** The API key of this epoch, made once: every call presents it. */
+  key(secret: Uint8Array): string {
+    this.#key ??= rolloutKey(secret, this.id, this.epoch);
+    return this.#key;
   }
 
   get isSealed(): boolean {

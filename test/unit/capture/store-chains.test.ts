@@ -168,6 +168,19 @@ describe("the cache", () => {
       50_003,
     );
   });
+
+  test("H2 H3 a rollout that makes no more calls is forgotten with its bytes; what comes all the same is whole", () => {
+    const cache = new ChainCache(40_000);
+    for (let round = 0; round < 100; round++) {
+      encode(cache, "a", ids(5000), "ended");
+      cache.forget("ended");
+    }
+    cache.forget("never");
+    encode(cache, "b", ids(4000), "running");
+    encode(cache, "c", ids(4000), "other");
+    expect(cache.match("running", ids(10))).toMatchObject({ prefixLength: 10 });
+    expect(encode(cache, "d", ids(5000), "ended")).toMatchObject({ base: null, prefixLength: 0 });
+  });
 });
 
 test("the first difference of two arrays is found wherever it lies", () => {

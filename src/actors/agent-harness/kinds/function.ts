@@ -47,6 +47,7 @@ const Answer = z.union([
 
 export class FunctionHarness implements Harness {
   readonly owner = null;
+  readonly hasHome = false;
   readonly #run: FunctionHarnessFunction;
 
   constructor(run: FunctionHarnessFunction) {

@@ -16,6 +16,7 @@ import type {
 } from "../../../capture/index.js";
 import type { Vocabulary } from "../../../embedded-policy/index.js";
 import { FAMILIES, type Family, type FamilyName } from "./families.js";
+import { KeptIds } from "./kept-ids.js";
 import {
   type Guards,
   mapStrings,
@@ -64,6 +65,7 @@ export class ChatTemplateRenderer implements Renderer {
   readonly #quotesToolText: boolean;
   /** End-of-turn ids up to the end of the lead. */
   #leadTurns: Promise<number> | undefined;
+  readonly #kept = new KeptIds();
 
   /** @throws RangeError when the vocabulary has no end-of-turn token of the family; Error when the template is wrong. */
   constructor(vocabulary: Vocabulary, options: ChatTemplateOptions) {
@@ -150,9 +152,13 @@ export class ChatTemplateRenderer implements Renderer {
     const { argumentsForm } = this.#family;
     const given = messages.map((message) => templateMessage(message, guards, argumentsForm));
     const offered = tools.map((tool) => templateTool(tool, guards));
-    const text = this.#render(given, offered, addGenerationPrompt);
-    refuseDropped(given, text); // Q4
-    return this.#encode(text, placeholders);
+    const render = async () => {
+      const text = this.#render(given, offered, addGenerationPrompt);
+      refuseDropped(given, text); // Q4
+      return this.#encode(text, placeholders);
+    };
+    if (!isShort(given, tools) || !placeholders.isEmpty) return render();
+    return this.#kept.of(JSON.stringify([given, addGenerationPrompt]), render);
   }
 
   #guardsOf(placeholders: Placeholders): Guards {
@@ -236,6 +242,15 @@ export class ChatTemplateRenderer implements Renderer {
     if (text !== "") runs.push(text);
     return runs;
   }
+}
+
+/** Worth a look among the kept: long ones seldom come again, and tools make a prompt long. */
+function isShort(
+  messages: readonly TemplateMessage[],
+  tools: readonly ToolSpecification[],
+): boolean {
+  const contents = messages.reduce((sum, { content }) => sum + content.length, 0);
+  return tools.length === 0 && contents <= 2048;
 }
 
 function refuseDropped(messages: readonly TemplateMessage[], rendered: string): void {

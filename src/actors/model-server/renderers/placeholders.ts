@@ -14,13 +14,19 @@ export interface Piece {
 }
 
 export class Placeholders {
-  readonly #nonce = `p${randomBytes(16).toString("hex")}`; // H1
+  #drawn: string | undefined;
   readonly #texts: string[] = [];
   readonly #isEdge: (character: string) => boolean;
 
   /** @param isEdge which characters at the ends of a text the template may strip. */
   constructor(isEdge: (character: string) => boolean) {
     this.#isEdge = isEdge;
+  }
+
+  /** H1. Most prompts need none. */
+  get #nonce(): string {
+    this.#drawn ??= `p${randomBytes(16).toString("hex")}`;
+    return this.#drawn;
   }
 
   get isEmpty(): boolean {
