@@ -73,17 +73,23 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
     prepareDirectory(options.dir, options.allowNetworkFs ?? false);
     this.#path = join(options.dir, STORE_FILE_NAME);
     this.#connection = openConnection(this.#path, options.maxSizeBytes);
-    // The log lives as long as any connection, so its identity is as fixed as the file's.
-    this.#files = new FileIdentity([this.#path, `${this.#path}-wal`]);
-    this.#commits = new GroupCommit(this.#connection, {
-      // T3: after the commit, so a removal before it cannot be missed
-      afterCommit: () => this.#files.check(),
-    });
-    this.#pace = new ConsumerPace(this.#connection, options.pause);
-    this.#operations = new StoreOperations(this.#connection, options.now ?? Date.now);
-    this.#reader = new StoreReader(this.#connection);
-    const reserve = join(options.dir, RESERVE_FILE_NAME);
-    this.#reserve = new StoreReserve(this.#connection, reserve, options.maxSizeBytes);
+    try {
+      // The log lives as long as any connection, so its identity is as fixed as the file's.
+      this.#files = new FileIdentity([this.#path, `${this.#path}-wal`]);
+      this.#commits = new GroupCommit(this.#connection, {
+        // T3: after the commit, so a removal before it cannot be missed
+        afterCommit: () => this.#files.check(),
+      });
+      this.#pace = new ConsumerPace(this.#connection, options.pause);
+      this.#operations = new StoreOperations(this.#connection, options.now ?? Date.now);
+      this.#reader = new StoreReader(this.#connection);
+      const reserve = join(options.dir, RESERVE_FILE_NAME);
+      this.#reserve = new StoreReserve(this.#connection, reserve, options.maxSizeBytes);
+    } catch (error) {
+      // Every statement is prepared here: a damaged schema shows now.
+      this.#connection.close();
+      throw storeFailure(error, this.#path);
+    }
     this.#sink = new StoreSink(this);
   }
 
