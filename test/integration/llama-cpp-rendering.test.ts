@@ -1,5 +1,6 @@
 /** llama.cpp without a model directory: the server's template and tokenizer, and still our ids. */
 import { describe, expect, onTestFinished, test } from "vitest";
+import type { ChatEngine } from "../../src/actors/model-server/engines/engine.js";
 import { openEngine } from "../../src/actors/model-server/engines/open-engine.js";
 import { EngineOptions } from "../../src/actors/model-server/engines/options.js";
 import { ServerVocabulary } from "../../src/actors/model-server/renderers/server-vocabulary.js";
@@ -78,8 +79,8 @@ test("content_specials: special makes them special, as the server's own chats do
 });
 
 test("a rollout is the one of the model's own files: the same ids, log probabilities and parents", async () => {
-  const played = async (chatEngine: Parameters<typeof rolloutWith>[0]["chatEngine"]) => {
-    const rollout = await rolloutWith({ chatEngine: chatEngine! });
+  const played = async (chatEngine: ChatEngine) => {
+    const rollout = await rolloutWith({ chatEngine });
     await playRollout(rollout, 6);
     const { entries, incomplete } = await rollout.store.freeze("r1");
     expect(incomplete).toBe(false);
