@@ -1,12 +1,13 @@
 /** llama.cpp without a model directory: the server's template and tokenizer, and still our ids. */
 import { describe, expect, onTestFinished, test } from "vitest";
+import type { ChatEngine } from "../../src/actors/model-server/engines/engine.js";
 import { openEngine } from "../../src/actors/model-server/engines/open-engine.js";
 import { EngineOptions } from "../../src/actors/model-server/engines/options.js";
 import { ServerVocabulary } from "../../src/actors/model-server/renderers/server-vocabulary.js";
 import { buildTrajectory, type Conversation } from "../../src/capture/index.js";
 import { loadQwen3Vocabulary, qwen3ChatTemplate } from "../../src/embedded-policy/index.js";
 import type { MockEngine } from "../../src/mock-engine/index.js";
-import { type OpenedForTest, playRollout, rolloutWith, startMock } from "../support/engines.js";
+import { playRollout, rolloutWith, startMock } from "../support/engines.js";
 import { modelDirectory } from "../support/families.js";
 import { qwen3Renderer, userRequest } from "../support/model-server.js";
 
@@ -78,7 +79,7 @@ test("content_specials: special makes them special, as the server's own chats do
 });
 
 test("a rollout is the one of the model's own files: the same ids, log probabilities and parents", async () => {
-  const played = async (chatEngine: OpenedForTest["engine"]) => {
+  const played = async (chatEngine: ChatEngine) => {
     const rollout = await rolloutWith({ chatEngine });
     await playRollout(rollout, 6);
     const { entries, incomplete } = await rollout.store.freeze("r1");

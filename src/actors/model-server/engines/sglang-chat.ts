@@ -35,7 +35,7 @@ type TemplateVariables = Readonly<Record<string, unknown>>;
 
 const NEEDED = "an SGLang with return_meta_info and return_prompt_token_ids on chats is needed";
 
-export function sglangChatBody(
+function sglangChatBody(
   model: string,
   templateVariables: TemplateVariables,
   request: ServerChatRequest,
