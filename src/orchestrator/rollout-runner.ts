@@ -16,6 +16,7 @@ import {
   rolloutKey,
 } from "../actors/index.js";
 import type { AgentConfig, CorralConfig } from "./config/schema.js";
+import { ConfigError } from "./errors.js";
 import { pruneMasked } from "./masked-evidence.js";
 import { rolloutIdOf } from "./rollout-ids.js";
 import type { RunActors } from "./run-actors.js";
@@ -92,6 +93,29 @@ export class RolloutRunner {
     }
   }
 
+  /**
+   * The rollout's epoch.
+   * @throws ConfigError INVALID_VALUE when a store or a worker knows the id: two runs on one server are never mixed.
+   */
+  async #open(model: string, rolloutId: string, captured: boolean): Promise<number> {
+    const { store } = this.#parts.actors;
+    try {
+      const { epoch } =
+        captured && store !== undefined ? await store.call.open(rolloutId) : { epoch: 0 };
+      const opening = { rolloutId, epoch, captured };
+      await Promise.all(this.#workers(model).map(({ ref }) => ref.call.openRollout(opening)));
+      return epoch;
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== "ROLLOUT_EXISTS") throw error;
+      throw new ConfigError(
+        "INVALID_VALUE",
+        "_ng_rollout_id",
+        `${JSON.stringify(rolloutId)} was opened on this server before, by another run; give the tasks other ids, or the run a server of its own`,
+        { cause: error },
+      );
+    }
+  }
+
   async #attempt(job: SlotJob, attempt: number): Promise<FinishedRollout> {
     const { slot, checked, signal } = job;
     const { actors, selected, onEvent } = this.#parts;
@@ -101,15 +125,7 @@ export class RolloutRunner {
     const captured = selected[agentName] === true;
     const rolloutId = rolloutIdOf(task, slot, attempt);
     await actors.consumer.call.begin({ slot, attempt, rolloutId }); // O5
-    const { epoch } =
-      captured && actors.store !== undefined
-        ? await actors.store.call.open(rolloutId)
-        : { epoch: 0 };
-    await Promise.all(
-      this.#workers(agent.model).map(({ ref }) =>
-        ref.call.openRollout({ rolloutId, epoch, captured }),
-      ),
-    );
+    const epoch = await this.#open(agent.model, rolloutId, captured);
     onEvent({ kind: "rollout_start", slot, rolloutId, attempt });
     const worker = this.#nextWorker(agent.model);
     this.#running.set(rolloutId, { agent: agentName, captured, worker });
