@@ -83,7 +83,7 @@ async function verdict(
 }
 
 describe("records", () => {
-  test("ids that a tool parser hid: fewer ids than log probabilities (https://github.com/vllm-project/vllm/issues/27482, https://github.com/microsoft/agent-lightning/issues/326)", () => {
+  test("ids that a tool parser hid: fewer ids than log probabilities (https://github.com/vllm-project/vllm/issues/27482, https://github.com/vllm-project/vllm/pull/29074, https://github.com/microsoft/agent-lightning/issues/326)", () => {
     const logProbs = new Array(30).fill(-0.1);
     expect(() => checkGeneration([1, 2, 3], logProbs)).toThrow(/has 30 values for 3/);
     const record = { ...call("a", [1], [2, 3]), generation_log_probs: [-0.1] };
@@ -106,7 +106,7 @@ describe("records", () => {
     },
   );
 
-  test("a call that straddles a weight update has both versions (https://github.com/rllm-org/rllm/pull/622, https://github.com/vllm-project/vllm/issues/54443)", async () => {
+  test("a call that straddles a weight update has both versions (https://github.com/rllm-org/rllm/pull/622, https://github.com/vllm-project/vllm/issues/54443, https://github.com/verl-project/uni-agent/pull/103)", async () => {
     const versions = { policy_version_start: 7, policy_version_end: 8 };
     const row = await rowOf([call("a", [1], [2], { ...root, ...versions })]);
     expect(row._ng_token_capture).toMatchObject({ policy_version: { min: 7, max: 8 } });
