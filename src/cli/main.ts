@@ -147,6 +147,7 @@ function addRecordsCommand(corral: Command, name: string, description: string): 
     .description(description)
     .option("--dir <folder>", "a run directory, or the folder of them (token_id_capture.dir)")
     .option("--entries <file>", "token records, one JSON object a line")
+    .option("--server <url>", "a server that runs: the URL that corral serve printed")
     .option("--json", "print as JSON");
 }
 

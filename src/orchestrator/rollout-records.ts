@@ -1,9 +1,10 @@
 /**
- * Finds the records of one rollout for people: in a file of records, or in the stores under a folder, with what the
- * run's journal knows beside them. Nothing is written and nothing is frozen.
+ * Finds the records of one rollout for people: in a file of records, in the stores under a folder, with what the run's
+ * journal knows beside them, or at a server that runs. Nothing is written and nothing is frozen.
  */
 import fs from "node:fs";
 import path from "node:path";
+import { askServer } from "../actors/index.js";
 import {
   type BuildOptions,
   type CallLedger,
@@ -17,6 +18,7 @@ import {
 import { isMapping } from "./config/merge.js";
 import { ConfigError } from "./errors.js";
 import { readJsonLines } from "./jsonl.js";
+import { attachServer } from "./remote-serving.js";
 
 /** Where to look: exactly one is given. */
 export interface RecordsPlace {
@@ -24,6 +26,8 @@ export interface RecordsPlace {
   readonly entries?: string;
   /** A run directory, or a folder of them. */
   readonly dir?: string;
+  /** URL that `corral serve` printed. What is not sealed yet may still change. */
+  readonly server?: string;
 }
 
 export interface RolloutRecords {
@@ -38,15 +42,30 @@ export interface RolloutRecords {
  */
 export async function readRolloutRecords(
   rolloutId: string,
-  { entries, dir }: RecordsPlace,
+  { entries, dir, server }: RecordsPlace,
 ): Promise<RolloutRecords> {
-  if (entries !== undefined && dir === undefined) return fromFile(rolloutId, entries);
-  if (dir !== undefined && entries === undefined) return fromStores(rolloutId, dir);
+  if ([entries, dir, server].filter((place) => place !== undefined).length === 1) {
+    if (entries !== undefined) return fromFile(rolloutId, entries);
+    if (dir !== undefined) return fromStores(rolloutId, dir);
+    if (server !== undefined) return fromServer(rolloutId, server);
+  }
   throw new ConfigError(
     "INVALID_VALUE",
-    "--entries, --dir",
-    "exactly one must be given: a file of token records, or the folder of a run's store",
+    "--entries, --dir, --server",
+    "exactly one must be given: a file of token records, the folder of a run's store, or a server's URL",
   );
+}
+
+async function fromServer(rolloutId: string, server: string): Promise<RolloutRecords> {
+  const { url, attachment } = await attachServer(server);
+  if (!attachment.hasStore) throw new ConfigError("NOT_AVAILABLE", "--server", "keeps no records");
+  const answer = await askServer(url, { target: "store", method: "peek", args: [rolloutId] });
+  const snapshot = answer as TokenCaptureSnapshot | undefined;
+  if (snapshot === undefined) throw notFound("--server", rolloutId, "the server");
+  return {
+    entries: snapshot.entries.map((entry) => parseTokenEntry(entry)),
+    options: optionsOf(snapshot),
+  };
 }
 
 async function fromFile(rolloutId: string, file: string): Promise<RolloutRecords> {

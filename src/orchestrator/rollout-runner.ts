@@ -17,6 +17,7 @@ import {
   rolloutKey,
 } from "../actors/index.js";
 import type { AgentConfig, CorralConfig } from "./config/schema.js";
+import { ConfigError } from "./errors.js";
 import { pruneMasked } from "./masked-evidence.js";
 import type { PolicyUpdates } from "./policy-update.js";
 import { rolloutIdOf } from "./rollout-ids.js";
@@ -95,6 +96,29 @@ export class RolloutRunner {
     }
   }
 
+  /**
+   * The rollout's epoch.
+   * @throws ConfigError INVALID_VALUE when a store or a worker knows the id: two runs on one server are never mixed.
+   */
+  async #open(model: string, rolloutId: string, captured: boolean): Promise<number> {
+    const { store } = this.#parts.actors;
+    try {
+      const { epoch } =
+        captured && store !== undefined ? await store.call.open(rolloutId) : { epoch: 0 };
+      const opening = { rolloutId, epoch, captured };
+      await Promise.all(this.#workers(model).map((worker) => this.#openOn(worker, model, opening)));
+      return epoch;
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== "ROLLOUT_EXISTS") throw error;
+      throw new ConfigError(
+        "INVALID_VALUE",
+        "_ng_rollout_id",
+        `${JSON.stringify(rolloutId)} was opened on this server before, by another run; give the tasks other ids, or the run a server of its own`,
+        { cause: error },
+      );
+    }
+  }
+
   async #attempt(job: SlotJob, attempt: number): Promise<FinishedRollout> {
     const { slot, checked, signal } = job;
     const { actors, selected, onEvent } = this.#parts;
@@ -104,11 +128,7 @@ export class RolloutRunner {
     const captured = selected[agentName] === true;
     const rolloutId = rolloutIdOf(task, slot, attempt);
     await actors.consumer.call.begin({ slot, attempt, rolloutId }); // O5
-    const { epoch } =
-      captured && actors.store !== undefined
-        ? await actors.store.call.open(rolloutId)
-        : { epoch: 0 };
-    await this.#open(agent.model, { rolloutId, epoch, captured });
+    const epoch = await this.#open(agent.model, rolloutId, captured);
     onEvent({ kind: "rollout_start", slot, rolloutId, attempt });
     const worker = this.#nextWorker(agent.model);
     this.#running.set(rolloutId, { agent: agentName, captured, worker });
@@ -133,12 +153,9 @@ export class RolloutRunner {
   }
 
   /** Any worker may serve a rollout, with the current weights. */
-  async #open(model: string, opening: RolloutOpening): Promise<void> {
-    const opened = this.#workers(model).map(async (worker) => {
-      const { policyVersion } = await worker.ref.call.openRollout(opening);
-      await this.#parts.policies.bringUp(model, worker, policyVersion);
-    });
-    await Promise.all(opened);
+  async #openOn(worker: ServerWorker, model: string, opening: RolloutOpening): Promise<void> {
+    const { policyVersion } = await worker.ref.call.openRollout(opening);
+    await this.#parts.policies.bringUp(model, worker, policyVersion);
   }
 
   /** O2: a rollout without a durable row may not be counted as done, so the run stops. */

@@ -113,7 +113,8 @@ class Control {
     if (target === undefined) throw new RangeError(`this server has no ${call.target}`);
     const methods = target.call as unknown as Record<string, (...args: unknown[]) => unknown>;
     const result = await methods[call.method]?.(...call.args);
-    return call.method === "freeze" ? snapshotJson(result as TokenCaptureSnapshot) : result;
+    if (call.method !== "freeze" && call.method !== "peek") return result;
+    return snapshotJson(result as TokenCaptureSnapshot | undefined);
   }
 
   #attachment(): Attachment {
@@ -134,8 +135,8 @@ class Control {
   }
 }
 
-function snapshotJson(snapshot: TokenCaptureSnapshot): unknown {
-  return { ...snapshot, entries: snapshot.entries.map(tokenEntryToJson) };
+function snapshotJson(snapshot: TokenCaptureSnapshot | undefined): unknown {
+  return snapshot && { ...snapshot, entries: snapshot.entries.map(tokenEntryToJson) };
 }
 
 async function listen(

@@ -45,6 +45,21 @@ async function capturedRollout(answers: ConstructorParameters<typeof ScriptedEng
 const byTime = (entries: readonly TokenEntry[]) =>
   [...entries].sort((a, b) => a.created_at - b.created_at || (a.cum_len ?? 0) - (b.cum_len ?? 0));
 
+test("recorded requests that are left out: the two of Gemini's own API, which is refused and leaves no rollout that looks complete", async () => {
+  expect(recordedRequests("")).toHaveLength(21);
+  const { store, base } = await capturedRollout([]);
+  const paths = [
+    "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse", // gemini-cli-0.61.0_turn2
+    "/v1beta/models/gemini-2.5-flash:generateContent", // gemini-cli-0.61.0_aux_router
+  ];
+  for (const path of paths) {
+    const body = JSON.stringify({ contents: [{ role: "user", parts: [{ text: "go" }] }] });
+    const response = await fetch(base + path, { method: "POST", headers: keyHeaders("r1"), body });
+    expect(response.status).toBe(404);
+  }
+  expect(await store.freeze("r1")).toMatchObject({ entries: [], incomplete: true });
+});
+
 describe.each(recordedRequests("").map((r) => [r.name, r] as const))("%s", (_name, recorded) => {
   test("is accepted, answered in its dialect, and its next turn finds its parent", async () => {
     const { store, call } = await capturedRollout([TWO_CALLS, "done<|im_end|>"]);
@@ -118,6 +133,24 @@ describe.each(Object.values(WIRE_DIALECTS))("$name", (dialect) => {
     const { raw } = await call(dialect, dialect.request("policy", "go"));
     const said = { messages: "max_tokens", chat: "length", responses: "max_output_tokens" };
     expect(JSON.stringify(raw)).toContain(`"${said[dialect.name]}"`);
+  });
+
+  test("an idle connection is kept for longer than clients keep it (https://github.com/rllm-org/rllm/pull/592, https://github.com/rllm-org/rllm/pull/505)", async () => {
+    const { base } = await capturedRollout([]);
+    const response = await post(base, dialect, dialect.request("policy", "go"), keyHeaders("r1"));
+    await response.arrayBuffer();
+    // Of common clients, aiohttp keeps one the longest: 15 s.
+    const kept = /^timeout=(\d+)$/.exec(response.headers.get("keep-alive") ?? "")?.[1];
+    expect(Number(kept)).toBeGreaterThan(30);
+  });
+
+  test("lengths and encodings are the answer's own (https://github.com/radixark/miles/pull/1004)", async () => {
+    const { base } = await capturedRollout(["é".repeat(100)]);
+    const headers = { ...keyHeaders("r1"), "accept-encoding": "gzip, br" };
+    const response = await post(base, dialect, dialect.request("policy", "go"), headers);
+    const bytes = (await response.arrayBuffer()).byteLength;
+    expect(response.headers.get("content-encoding")).toBeNull();
+    expect(Number(response.headers.get("content-length"))).toBe(bytes);
   });
 
   test.each(["any", "one"])(

@@ -103,6 +103,43 @@ describe("corral serve", () => {
       expect(row._ng_token_capture).toMatchObject({ chains: 1, delivered_fraction: 1 });
   });
 
+  test("the records of a rollout are inspected over the running server, sealed or not", async () => {
+    await serving([base(), capture()], async (url) => {
+      const ask = (method: string, args: unknown[], target = "store") =>
+        fetch(`${url}/control`, { method: "POST", body: JSON.stringify({ target, method, args }) });
+      expect((await ask("open", ["mine"])).status).toBe(200);
+      const inspect = (id: string, ...more: string[]) =>
+        runCorral(["inspect", id, "--server", url, ...more]);
+      const live = await inspect("mine", "--json");
+      expect(JSON.parse(live.stdout)).toMatchObject({ rollout_id: "mine", calls: [] });
+      const unknown = await inspect("other");
+      expect([unknown.code, unknown.stderr]).toEqual([
+        2,
+        "corral: --server: the server holds nothing of rollout other\n",
+      ]);
+      const both = await inspect("mine", "--dir", folder);
+      expect(both.code).toBe(2);
+      expect(both.stderr).toContain("--entries, --dir, --server: exactly one must be given");
+    });
+  });
+
+  test("a second run with the same rollout ids is refused by name; the first one's rows stay its own", async () => {
+    await serving([base(), capture()], async (url) => {
+      const first = await runAgainst(url, [base()]);
+      expect(first.code, first.stderr).toBe(0);
+      const before = fs.readFileSync(out(), "utf8");
+      const args = ["--config", base(), "--tasks", tasksFile(), "--server", url];
+      const second = await runCorral(["run", ...args, "--out", path.join(folder, "second.jsonl")]);
+      expect(second.code).toBe(2);
+      expect(second.stderr).toMatch(
+        /_ng_rollout_id: "[01]-[01]" was opened on this server before, by another run/,
+      );
+      expect(fs.readFileSync(out(), "utf8")).toBe(before);
+      const rest = path.join(folder, "second.jsonl");
+      expect(fs.existsSync(rest) ? fs.readFileSync(rest, "utf8") : "").toBe("");
+    });
+  });
+
   test("V1. a block of the run's own that differs is refused with both values; nothing is written", async () => {
     await serving([base(), capture()], async (url) => {
       const other = write("other.yaml", {

@@ -57,6 +57,10 @@ export class CaptureStore implements BatchWriter {
     return this.#store.freeze(rolloutId);
   }
 
+  peek(rolloutId: string): Promise<TokenCaptureSnapshot | undefined> {
+    return this.#store.peek(rolloutId);
+  }
+
   drop(
     rolloutId: string,
     snapshot: { readonly snapshotId: string; readonly version: number },

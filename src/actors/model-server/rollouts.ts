@@ -191,8 +191,11 @@ export class Rollouts {
   open(opening: RolloutOpening): void {
     const known = this.#rollouts.get(opening.rolloutId);
     if (known !== undefined && known.epoch >= opening.epoch)
-      throw new RangeError(
-        `rollout ${opening.rolloutId} was opened in epoch ${known.epoch}; epoch ${opening.epoch} cannot open it`,
+      throw Object.assign(
+        new RangeError(
+          `rollout ${opening.rolloutId} was opened in epoch ${known.epoch}; epoch ${opening.epoch} cannot open it`,
+        ),
+        { code: "ROLLOUT_EXISTS" },
       );
     known?.seal();
     known?.abortRunning(new RequestError(403, `rollout ${opening.rolloutId} was dispatched again`));

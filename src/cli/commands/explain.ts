@@ -5,6 +5,7 @@ import { describeBreaks } from "../rollout-text.js";
 export interface RolloutOptions {
   readonly entries?: string;
   readonly dir?: string;
+  readonly server?: string;
   readonly json?: boolean;
 }
 

@@ -1,9 +1,20 @@
+import { createRequire } from "node:module";
 import { describe, expect, test } from "vitest";
+import {
+  sdkQuery,
+  startClaudeAgentSdk,
+} from "../../../src/actors/agent-harness/kinds/claude-agent-sdk.js";
 import { CodexReader, codexConfig } from "../../../src/actors/agent-harness/kinds/codex.js";
 import { filled } from "../../../src/actors/agent-harness/kinds/command.js";
+import {
+  OpencodeReader,
+  opencodeConfig,
+} from "../../../src/actors/agent-harness/kinds/opencode.js";
 import { PiReader, piArguments, piHomeFiles } from "../../../src/actors/agent-harness/kinds/pi.js";
 import {
+  type ClaudeAgentSdkOptions,
   type CodexOptions,
+  type OpencodeOptions,
   type PiOptions,
   parseAgentHarnessOptions,
 } from "../../../src/actors/agent-harness/options.js";
@@ -74,6 +85,106 @@ describe("Codex", () => {
     expect(stopped).toMatchObject({ finalText: null, failure: { code: "HARNESS_ERROR" } });
   });
 });
+
+describe("opencode", () => {
+  const options = parseAgentHarnessOptions({ kind: "opencode" }) as OpencodeOptions;
+  const step = (reason: string, messageID: string) => ({
+    type: "step_finish",
+    part: { reason, messageID },
+  });
+  const said = (text: string, messageID: string) => ({ type: "text", part: { text, messageID } });
+
+  test("O1. the configuration names the endpoint, offers the tools that work on files, and nothing is fetched", () => {
+    expect(opencodeConfig(options, launch)).toMatchObject({
+      provider: {
+        corral: {
+          npm: "@ai-sdk/openai-compatible",
+          options: { baseURL: "http://127.0.0.1:1/ng-rollout/r/v1", apiKey: "key" },
+          models: { 'po"licy': { limit: { context: 100_000, output: 1000 } } },
+        },
+      },
+      model: 'corral/po"licy',
+      permission: { "*": "deny", bash: "allow", read: "allow", edit: "allow", write: "allow" },
+      autoupdate: false,
+      share: "disabled",
+    });
+    expect(() => parseAgentHarnessOptions({ kind: "opencode", maxRetries: 1 })).toThrow(
+      /maxRetries/,
+    );
+  });
+
+  test("the last message is the answer; answers that called tools are turns", () => {
+    const lines = [
+      said("first", "m1"),
+      step("tool-calls", "m1"),
+      said("it says ", "m2"),
+      said("blue", "m2"),
+      step("stop", "m2"),
+    ];
+    const reader = read(new OpencodeReader(), lines);
+    expect(reader.turns).toBe(1);
+    expect(reader.result(0)).toEqual({
+      finalText: "it says blue",
+      finalMessageId: null,
+      failure: null,
+    });
+    expect(reader.result(1).failure).toMatchObject({ code: "HARNESS_ERROR" });
+  });
+
+  test("an error is a MODEL_ERROR although the exit code is 0; a run that ends in a tool call is none", () => {
+    const error = { type: "error", error: { name: "APIError", data: { message: "refused" } } };
+    expect(read(new OpencodeReader(), [error]).result(0)).toEqual({
+      finalText: null,
+      finalMessageId: null,
+      failure: { code: "MODEL_ERROR", message: "refused", retryable: true },
+    });
+    const cut = read(new OpencodeReader(), [said("a", "m1"), step("tool-calls", "m1")]);
+    expect(cut.result(0).failure).toMatchObject({ code: "HARNESS_ERROR" });
+  });
+});
+
+describe("the Claude Agent SDK", () => {
+  const options = parseAgentHarnessOptions({ kind: "claude_agent_sdk" }) as ClaudeAgentSdkOptions;
+
+  test("S1. its call has the profile of the CLI: tools, limits, environment, and no settings of this machine", () => {
+    process.env["PLANTED_SECRET"] = "do-not-leak-me";
+    const { prompt, options: given } = sdkQuery(options, "/opt/claude", launch, null);
+    delete process.env["PLANTED_SECRET"];
+    expect(prompt).toBe("do {api_key} it");
+    expect(given).toMatchObject({
+      pathToClaudeCodeExecutable: "/opt/claude",
+      cwd: "/tmp/c/w",
+      maxTurns: 8,
+      tools: ["Bash", "Read", "Write", "Edit"],
+      settingSources: [],
+      persistSession: false,
+      env: { ANTHROPIC_BASE_URL: launch.request.baseUrl, ANTHROPIC_API_KEY: "key" },
+    });
+    expect(JSON.stringify(given)).not.toContain("do-not-leak-me");
+  });
+
+  test.skipIf(isInstalled("@anthropic-ai/claude-agent-sdk"))(
+    "an SDK that is not installed says how to install it",
+    async () => {
+      await expect(
+        startClaudeAgentSdk(options, undefined as never, undefined as never),
+      ).rejects.toMatchObject({
+        code: "HARNESS_NOT_FOUND",
+        message:
+          "the Claude Agent SDK is not installed; install it with: npm install --save-dev @anthropic-ai/claude-agent-sdk@0.3.332",
+      });
+    },
+  );
+});
+
+function isInstalled(name: string): boolean {
+  try {
+    createRequire(import.meta.url).resolve(name);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 describe("pi", () => {
   const turn = (stopReason: string, text: string, more = {}) => ({

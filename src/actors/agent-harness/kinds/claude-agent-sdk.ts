@@ -120,21 +120,23 @@ async function driveSdk(
   { prompt, options }: Parameters<AgentSdk["query"]>[0],
   start: CliStart,
 ): Promise<SubprocessEnd> {
-  let end: Promise<SubprocessEnd> | undefined;
+  const ends: Promise<SubprocessEnd>[] = [];
   const spawned = new EventEmitter();
   const spawnClaudeCodeProcess = ({ command, args, env }: SpawnOptions): SdkProcess => {
     if (command !== options["pathToClaudeCodeExecutable"])
       throw new Error(`the SDK runs ${command}: \`binary\` must be a program, not a script`);
     const child = new SdkProcess();
-    end = child.run(start, args, env); // S1
+    ends.push(child.run(start, args, env)); // S1
     spawned.emit("spawn");
     return child;
   };
   const spawning = once(spawned, "spawn");
   const query = sdk.query({ prompt, options: { ...options, spawnClaudeCodeProcess } });
-  const error = await Promise.race([drain(query), spawning]);
-  if (end === undefined) throw error ?? new Error("the SDK started no process");
-  return await end; // S2
+  const said = drain(query);
+  await Promise.race([said, spawning]);
+  const [end] = ends;
+  if (end !== undefined) return end; // S2
+  throw new Error("the SDK started no process", { cause: await said });
 }
 
 /** Takes what the SDK says to its end; what it throws. Its process has said the same to us. */

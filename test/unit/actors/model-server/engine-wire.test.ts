@@ -251,6 +251,20 @@ test("max_tokens is cut to what the context leaves", () => {
 });
 
 describe("chat completions", () => {
+  test("fields of a reply that are unknown, or of another provider, reject nothing (https://github.com/PrimeIntellect-ai/verifiers/pull/1986, https://github.com/PrimeIntellect-ai/verifiers/pull/2019)", () => {
+    const reply = {
+      service_tier: "a tier of tomorrow",
+      usage: { prompt_tokens: 1, completion_tokens: 1, prompt_tokens_details: null, cost: "0" },
+      choices: [
+        { index: 0, finish_reason: "stop", message: { content: "ok", annotations: 7 }, extra: {} },
+      ],
+    };
+    expect(chatAnswer(reply, [])).toMatchObject({
+      turn: { text: "ok", toolCalls: [], reasoning: "" },
+      finishReason: "stop",
+    });
+  });
+
   test("F18. a broken history is sent on, a broken call is dropped and counted (https://github.com/vllm-project/vllm/issues/55495)", () => {
     const { messages } = chatBody({
       conversation: {

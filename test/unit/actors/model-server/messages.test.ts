@@ -139,7 +139,7 @@ test("the purpose of a call shows in what Claude Code sends", () => {
   );
 });
 
-test("W1. W2. W3. any answer streams by the grammar and says what its JSON form says", () => {
+test("W1. W2. W3. any answer streams by the grammar and says what its JSON form says (https://github.com/sgl-project/sglang/issues/26795, https://github.com/BerriAI/litellm/issues/32357)", () => {
   fc.assert(
     fc.property(arbitraryReply("msg_1a", "toolu_"), (served) => {
       const call = messagesDialect.parse(userRequest("x"), {});

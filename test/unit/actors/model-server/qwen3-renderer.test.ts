@@ -254,7 +254,7 @@ describe("a continuation", () => {
     toolCalls: [{ id: "t", name: "Bash", arguments: { command: "ls" } }],
   };
 
-  test("Q3. is what the template puts after the assistant's end of turn", async () => {
+  test("Q3. is what the template puts after the assistant's end of turn (https://github.com/radixark/miles/issues/1319)", async () => {
     const appended: ConversationMessage[] = [
       { role: "tool", toolCallId: "t", text: "a.txt", isError: false },
       { role: "system", text: "reminder" },
