@@ -254,7 +254,7 @@ describe("Claude Code", () => {
       expect(JSON.stringify(server.calls[1]?.body)).toContain("uid=0");
       expect(warnings).toEqual([
         "harnesses run as root: uid 65534 cannot run the CLI",
-        "Claude Code is not 2.1.197, the version tested",
+        "Claude Code is not 2.1.197 or 2.1.332, the version tested",
       ]);
     },
   );
