@@ -15,7 +15,7 @@ test("I1. what is kept is rendered once, and survives what is done to the copies
   const render = counted([1, 2, 3]);
   const [first, together] = await Promise.all([kept.of("a", render), kept.of("a", render)]);
   first.fill(9);
-  structuredClone(together, { transfer: [together.buffer] });
+  structuredClone(together, { transfer: [together.buffer as ArrayBuffer] });
   expect(await kept.of("a", render)).toEqual(Int32Array.of(1, 2, 3));
   expect(render.times).toBe(1);
   expect(await kept.of("b", counted([4]))).toEqual(Int32Array.of(4));
