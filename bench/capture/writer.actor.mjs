@@ -18,7 +18,7 @@ class Writer {
       while (next < rollouts) {
         const rolloutId = `${prefix}-w${this.index}-${next++}`;
         await this.store.call.open(rolloutId);
-        for (const entry of callsOf(rolloutId, shape, next)) times.push(await this.#timed(entry));
+        for (const entry of callsOf(rolloutId, shape, next)) times.push(await this.#put(entry));
       }
     };
     await Promise.all(Array.from({ length: inFlight }, lane));
@@ -27,7 +27,7 @@ class Writer {
 
   /**
    * Puts of one long rollout around each of the calls named, each beside call 10 of a fresh rollout with as many new
-   * tokens: minutes apart the disk would be another one. Returns [ms at that call, ms at call 10][] for each.
+   * tokens: minutes apart the disk would be another one. Returns [call, call 10][] for each.
    */
   async compare({ prefix, at, pairs }) {
     const found = [];
@@ -36,9 +36,9 @@ class Writer {
     let call = 0;
     for (const entry of callsOf(prefix, SHAPES.endless, 1)) {
       const near = at.findIndex((middle) => Math.abs(call - middle + pairs / 2) < pairs / 2);
-      const ms = await this.#timed(entry);
+      const times = await this.#timed(entry);
       if (near >= 0)
-        found[near] = [...(found[near] ?? []), [ms, await this.#tenth(`${prefix}-${fresh++}`)]];
+        found[near] = [...(found[near] ?? []), [times, await this.#tenth(`${prefix}-${fresh++}`)]];
       call += 1;
     }
     return found;
@@ -46,13 +46,20 @@ class Writer {
 
   async #tenth(rolloutId) {
     await this.store.call.open(rolloutId);
-    let ms = 0;
+    let times;
     for (const entry of callsOf(rolloutId, { ...SHAPES.endless, calls: 10 }, 2))
-      ms = await this.#timed(entry);
-    return ms;
+      times = await this.#timed(entry);
+    return times;
   }
 
+  /** Intent and record of one call, as a model server writes them: the prompt is known before the engine works. */
   async #timed(entry) {
+    const start = performance.now();
+    await this.sink.beginCall(entry.rollout_id, entry.model_call_id, entry.prompt_token_ids);
+    return { beginMs: performance.now() - start, putMs: await this.#put(entry) };
+  }
+
+  async #put(entry) {
     const before = performance.now();
     await this.sink.put(entry);
     return performance.now() - before;

@@ -43,10 +43,13 @@ export {
   remoteWorker,
 } from "./remote-server/remote-server.actor.js";
 export * from "./rollout.js";
+export { CaptureEvidence } from "./rollout-consumer/capture-evidence.js";
 export type { SlotAttempt } from "./rollout-consumer/journal.js";
-export { Journal } from "./rollout-consumer/journal.js";
+export { Journal, type JournaledRollout, slotKey } from "./rollout-consumer/journal.js";
+export { JournalRecord } from "./rollout-consumer/journal-record.js";
 export type { RolloutConsumerOptions, RolloutSealer } from "./rollout-consumer/options.js";
 export type { DeliveryReport, Recovery } from "./rollout-consumer/report.js";
 export { rolloutConsumer } from "./rollout-consumer/rollout-consumer.actor.js";
 export { RolloutConsumer } from "./rollout-consumer/rollout-consumer.js";
+export { textRow } from "./rollout-consumer/row.js";
 export { buildUserClass, type UserClassRole } from "./user-class.js";

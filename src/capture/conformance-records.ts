@@ -49,6 +49,10 @@ export function recordOf(
     created_at: 1_700_000_000.25,
     policy_version_start: 3,
     policy_version_end: 4,
+    policy_version_spans: [
+      { version: 3, start: 0, end: 1 },
+      { version: 4, start: 1, end: 3 },
+    ],
     finish_reason: "stop",
     sampling: { temperature: 1, seed: 4_000_000_000 },
     parent_resolution: "ROOT",

@@ -19,8 +19,12 @@ export interface TokenSink {
   put(entry: TokenEntry): Promise<void>;
   /** Contract: a durable mark that a call of this rollout was lost. Never cleared but by `reset`. */
   markIncomplete(rolloutId: string, modelCallId?: string): Promise<void>;
-  /** Contract: durable intent before dispatch; an intent with neither entry nor end at freeze is incomplete. */
-  beginCall?(rolloutId: string, modelCallId: string): Promise<void>;
+  /**
+   * Contract: durable intent before dispatch; an intent with neither entry nor end at freeze is incomplete.
+   * @param prompt int32[P], where the call's prompt is known by then: a sink may prepare for it while the engine works.
+   *   It does not change until the call is settled, and the entry that is put holds this very array.
+   */
+  beginCall?(rolloutId: string, modelCallId: string, prompt?: Int32Array): Promise<void>;
   /** Closes an intent that produced no trainable tokens. */
   endCall?(rolloutId: string, modelCallId: string, outcome: CallOutcome): Promise<void>;
   /** Idempotent. */

@@ -5,10 +5,11 @@
  *     does not, any rollout may lack the call, so nothing is built.
  * J2. A record newer than this build is refused by name, never decoded.
  */
-import { open } from "node:fs/promises";
+import { type FileHandle, open } from "node:fs/promises";
 import type { DeliveryMode, TrajectoryBuild } from "./build.js";
 import { buildTrajectory, failedBuild } from "./builder.js";
 import { CaptureError } from "./errors.js";
+import { fileLines, lineTooLong } from "./file-lines.js";
 import type { TokenCaptureMetrics } from "./metrics.js";
 import { parseTokenEntry } from "./parse-entry.js";
 import { type ProjectionOptions, type RebuiltResponse, rebuildResponse } from "./projection.js";
@@ -59,14 +60,26 @@ export async function* rebuildEntries(
 
 /**
  * `rebuildEntries` over a file.
- * @throws ENOENT and other file errors; RECORD_INVALID as above.
+ * @param maxLineBytes longest line that is read. Default: what a string holds.
+ * @throws ENOENT and other file errors; RECORD_INVALID as above, and when a line is longer than the limit.
  */
 export async function* rebuildEntriesFile(
   path: string,
   options: RebuildOptions = {},
+  maxLineBytes?: number,
 ): AsyncGenerator<RebuiltRollout> {
   await using file = await open(path);
-  yield* rebuildEntries(file.readLines(), options);
+  yield* rebuildEntries(linesOf(file, maxLineBytes), options);
+}
+
+async function* linesOf(file: FileHandle, maxLineBytes?: number): AsyncGenerator<string> {
+  for await (const line of fileLines(file, maxLineBytes)) {
+    if (line.text === null) {
+      const problem = lineTooLong(line, maxLineBytes);
+      throw new CaptureError("RECORD_INVALID", `line ${line.number}: ${problem}`);
+    }
+    yield line.text;
+  }
 }
 
 async function groupLines(

@@ -7,24 +7,54 @@
  * with what was served (echo.ts), and each earlier turn was when its child was resolved. An edit of any earlier turn
  * changes the digest. Reasoning is left out: some harnesses drop it, and the exact ids are supplied anyway.
  */
-import { createHash } from "node:crypto";
+import { createHash, type Hash } from "node:crypto";
 import { canonicalJson } from "./canonical-json.js";
 import type { Conversation, ConversationMessage } from "./conversation.js";
 
 /** Version of the normalisation behind `contextDigest`. Digests of unlike versions are never compared. */
 export const FINGERPRINT_VERSION = 1;
 
-/** sha256, hex, over model, system, tools and the first `messageCount` messages, normalised. */
+/** What of a conversation was hashed: its first messages, in the order in which canonical JSON has them. */
+interface HashedMessages {
+  readonly count: number;
+  readonly hash: Hash;
+}
+
+/** One call is asked for two digests of one conversation, before its newest turns and after them. */
+const hashed = new WeakMap<Conversation, HashedMessages>();
+
+/**
+ * sha256, hex, over the canonical JSON of model, system, tools and the first `messageCount` messages, normalised.
+ * Contract: the conversation does not change. A further digest of it costs what its further messages cost.
+ */
 export function contextDigest(conversation: Conversation, messageCount: number): string {
-  const { model, system, tools, messages } = conversation;
-  const context = {
+  const { model, system, tools } = conversation;
+  const rest = canonicalJson({
     version: FINGERPRINT_VERSION,
     model,
     system,
     tools: tools.map((tool) => [tool.name, tool.description, tool.parameters]),
-    messages: messages.slice(0, messageCount).map(messageParts),
-  };
-  return createHash("sha256").update(canonicalJson(context)).digest("hex");
+  });
+  // "messages" is the first key in canonical order.
+  const { hash } = hashMessages(conversation, messageCount);
+  return hash
+    .copy()
+    .update(`],${rest.slice(1)}`)
+    .digest("hex");
+}
+
+function hashMessages(conversation: Conversation, messageCount: number): HashedMessages {
+  const known = hashed.get(conversation);
+  const start = known !== undefined && known.count <= messageCount ? known : undefined;
+  const hash = start?.hash.copy() ?? createHash("sha256").update('{"messages":[');
+  const from = start?.count ?? 0;
+  conversation.messages.slice(from, messageCount).forEach((message, index) => {
+    if (from + index > 0) hash.update(",");
+    hash.update(canonicalJson(messageParts(message)));
+  });
+  const now = { count: messageCount, hash };
+  hashed.set(conversation, now);
+  return now;
 }
 
 /** A text that is only blanks is dropped by harnesses and counts as none. Any other text is kept as it is. */

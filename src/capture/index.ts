@@ -31,6 +31,7 @@ export {
   explainBreaks,
   type TokenDifference,
 } from "./explain.js";
+export { type FileLine, fileLines, lineTooLong } from "./file-lines.js";
 export { contextDigest, FINGERPRINT_VERSION, normalizeAssistantText } from "./fingerprint.js";
 export { type FlatTrajectory, flattenTrajectory } from "./flatten.js";
 export type { CallLedger } from "./ledger.js";
@@ -58,6 +59,7 @@ export { BatchedWriter, type BatchWriter } from "./store-batch.js";
 export type { PrunedRollout, PruneFrozen } from "./store-operations.js";
 export * from "./store-protocol.js";
 export { StoreSink, type StoreSinkOptions } from "./store-sink.js";
+export type { StoreSummary } from "./store-summary.js";
 export type { Terminal } from "./terminal.js";
 export { checkGeneration, type TokenLimits } from "./token-arrays.js";
 export { isTrainable } from "./trainable.js";

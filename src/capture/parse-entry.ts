@@ -7,7 +7,12 @@
  */
 import { z } from "zod";
 import { CaptureError } from "./errors.js";
-import { type OutputItem, SCHEMA_VERSION, type TokenEntry } from "./records.js";
+import {
+  type OutputItem,
+  type PolicyVersionSpan,
+  SCHEMA_VERSION,
+  type TokenEntry,
+} from "./records.js";
 import { checkLogProbs, checkTokenIds, type TokenLimits } from "./token-arrays.js";
 
 const Id = z
@@ -30,6 +35,9 @@ const Fields = z.object({
   created_at: z.number(),
   policy_version_start: z.number().exactOptional(),
   policy_version_end: z.number().exactOptional(),
+  policy_version_spans: z
+    .array(z.object({ version: z.number(), start: Count, end: Count }))
+    .exactOptional(),
   finish_reason: z.string().exactOptional(),
   sampling: z
     .object({
@@ -203,12 +211,25 @@ function checkAgreement(entry: TokenEntry): void {
       `cum_len: is ${entry.cum_len}, prompt and generation have ${length} tokens`,
     );
   }
+  if (entry.policy_version_spans !== undefined) checkSpans(entry, entry.policy_version_spans);
   const ids = entry.served_tool_call_ids;
   const calls = entry.served_tool_calls;
   if (ids === undefined || calls === undefined) return;
   if (ids.length !== calls.length || calls.some((call, i) => call.id !== ids[i])) {
     throw invalid(entry, "served_tool_call_ids: differ from the ids of served_tool_calls");
   }
+}
+
+function checkSpans(entry: TokenEntry, spans: readonly PolicyVersionSpan[]): void {
+  const generated = entry.generation_token_ids.length;
+  const inOrder = spans.every(({ start, end }, at) => {
+    return start === (spans[at - 1]?.end ?? 0) && end > start;
+  });
+  if (inOrder && (spans.at(-1)?.end ?? 0) === generated) return;
+  throw invalid(
+    entry,
+    `policy_version_spans: must cover the ${generated} generated tokens, each once and in order`,
+  );
 }
 
 function invalid(record: { readonly model_call_id?: unknown }, what: string): CaptureError {

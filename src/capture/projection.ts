@@ -10,6 +10,7 @@ import type { TrajectoryBuild } from "./build.js";
 import { generatedTokens } from "./metrics.js";
 import type { CallPurpose } from "./purpose.js";
 import type { OutputItem, TokenEntry } from "./records.js";
+import { sameTokens } from "./token-views.js";
 
 export type OutputForm = "full" | "delta";
 
@@ -61,10 +62,12 @@ function projectChain(
 ): RebuiltResponse {
   const [first] = chain;
   const numbers = arrays === "views" ? asView : plainNumbers;
+  const prompts = new PlainPrompts();
+  const promptNumbers = arrays === "views" ? asView : (ids: Int32Array) => prompts.of(ids);
   const output = chain.flatMap((entry, index) => {
     const before = chain[index - 1];
     const known = outputForm === "full" || before === undefined ? 0 : cumulativeLength(before);
-    const prompt = numbers(entry.prompt_token_ids.subarray(known));
+    const prompt = promptNumbers(entry.prompt_token_ids.subarray(known));
     return projectCall(entry, {
       prompt_token_ids: prompt,
       generation_token_ids: numbers(entry.generation_token_ids),
@@ -118,6 +121,7 @@ function callFields(entry: TokenEntry, purposes: ReadonlyMap<string, CallPurpose
     ...given("routed_experts", entry.routed_experts),
     ...given("policy_version_start", entry.policy_version_start),
     ...given("policy_version_end", entry.policy_version_end),
+    ...given("policy_version_spans", entry.policy_version_spans),
     ...given("logprobs_mode", entry.logprobs_mode),
     ...given("sampling", entry.sampling),
     ...given("_ng_model_call", modelCall(entry, purposes)),
@@ -133,6 +137,21 @@ function plainNumbers(values: Int32Array | Float64Array): number[] {
   const numbers = new Array<number>(values.length);
   for (let index = 0; index < values.length; index += 1) numbers[index] = values[index] as number;
   return numbers;
+}
+
+/** The prompts of a chain as arrays of their own. One that goes on from the one before it is copied up to there. */
+class PlainPrompts {
+  #ids: Int32Array = new Int32Array();
+  #numbers: readonly number[] = [];
+
+  of(ids: Int32Array): number[] {
+    const known = sameTokens(this.#ids, ids.subarray(0, this.#ids.length)) ? this.#numbers : [];
+    // `concat` copies at memory speed, many times faster than a loop over a typed array.
+    const numbers = known.concat(plainNumbers(ids.subarray(known.length)));
+    this.#ids = ids;
+    this.#numbers = numbers;
+    return numbers;
+  }
 }
 
 /** Names the call behind an item, for records whose calls were named when they were made. */

@@ -40,7 +40,7 @@ function entryProblem(
     return { code: "RECORD_INVALID", message: `${call}: belongs to rollout ${entry.rollout_id}` };
   }
   const { generation_token_ids: ids, generation_log_probs: logProbs } = entry;
-  if (ids.length !== logProbs.length || !logProbs.every(Number.isFinite)) {
+  if (ids.length !== logProbs.length || !allFinite(logProbs)) {
     const message = `${call}: ${String(ids.length)} ids need as many finite log probabilities`;
     return { code: "RECORD_INVALID", message };
   }
@@ -48,6 +48,14 @@ function entryProblem(
     return { code: "RECORD_CONFLICT", message: `${call}: recorded twice with unlike payloads` };
   }
   return undefined;
+}
+
+/** A loop: `every` calls out for each value. */
+function allFinite(values: Float64Array): boolean {
+  for (let index = 0; index < values.length; index += 1) {
+    if (!Number.isFinite(values[index])) return false;
+  }
+  return true;
 }
 
 /** A transport that delivers at least once may repeat a record; it must be the same one. */

@@ -33,6 +33,15 @@ export interface SamplingParameters {
   readonly seed?: number;
 }
 
+/** A stretch of the generated tokens that one version of the weights sampled. */
+export interface PolicyVersionSpan {
+  readonly version: number;
+  /** Index of its first generated token. */
+  readonly start: number;
+  /** Index after its last one. */
+  readonly end: number;
+}
+
 /** One Responses-style output item: `message`, `function_call`, `reasoning`. */
 export interface OutputItem {
   readonly type: string;
@@ -60,6 +69,8 @@ export interface TokenEntry {
   readonly created_at: number;
   readonly policy_version_start?: number;
   readonly policy_version_end?: number;
+  /** Which version sampled which tokens, all of them in order; absent where the engine does not say. */
+  readonly policy_version_spans?: readonly PolicyVersionSpan[];
   readonly finish_reason?: string;
   readonly sampling?: SamplingParameters;
   readonly logprobs_mode?: LogprobsMode;

@@ -2,7 +2,8 @@
  * What a sink remembers of the calls it sent: the last tokens of each rollout's chains, so that a put compares at
  * memory speed and sends, checks and digests only what is new.
  *
- * H1. A match is exact: the prompt was compared with the remembered tokens, never taken on trust.
+ * H1. A match is exact: the prompt was compared with the remembered tokens, never taken on trust. One that was made
+ *     before counts as long as its chain did not turn since.
  * H2. Forgetting costs bytes in the store and nothing else: a prompt without a match is stored whole.
  * H3. Bounded by bytes. The rollouts that were written to longest ago go first, the current one never.
  */
@@ -26,6 +27,8 @@ class TokenChain {
   #buffer = new Int32Array(1024);
   #length = 0;
   #marks: Mark[] = [];
+  /** Grows with every call that goes on here. */
+  turns = 0;
   /** The call whose prompt and generation the tokens are. */
   tip: EntryBase;
 
@@ -64,6 +67,7 @@ class TokenChain {
       { length, hash },
     ];
     this.tip = tip;
+    this.turns += 1;
   }
 
   /** Over the first `length` tokens. */
@@ -78,6 +82,8 @@ class TokenChain {
 export interface ChainMatch {
   readonly chain: TokenChain;
   readonly prefixLength: number;
+  /** Of the chain, when the prompt was compared with it. */
+  readonly turns: number;
 }
 
 export class ChainCache {
@@ -90,14 +96,20 @@ export class ChainCache {
     this.#maxBytes = maxBytes;
   }
 
-  /** To be used before the next `note`: the chain may turn then. */
+  /** To be used before the next `note`, or when it `stillHolds`: the chain may turn. */
   match(rolloutId: string, prompt: Int32Array): ChainMatch | undefined {
     let best: ChainMatch | undefined;
     for (const chain of this.#rollouts.get(rolloutId) ?? []) {
       const prefixLength = commonPrefixLength(chain.tokens, prompt);
-      if (prefixLength > (best?.prefixLength ?? 0)) best = { chain, prefixLength };
+      if (prefixLength <= (best?.prefixLength ?? 0)) continue;
+      best = { chain, prefixLength, turns: chain.turns };
     }
     return best;
+  }
+
+  /** Whether a match of this rollout is still what its prompt begins with. */
+  stillHolds(rolloutId: string, { chain, turns }: ChainMatch): boolean {
+    return chain.turns === turns && this.#rollouts.get(rolloutId)?.includes(chain) === true;
   }
 
   /** Remembers an encoded call as the latest of its chain, or as a chain of its own. */

@@ -13,7 +13,7 @@ import type { CallOutcome, TokenSink } from "./contracts.js";
 import { type EntryRow, withoutBase } from "./entry-row.js";
 import { CaptureError, type CaptureErrorCode } from "./errors.js";
 import type { TokenEntry } from "./records.js";
-import { RowEncoder } from "./store-encoder.js";
+import { type ComparedPrompt, RowEncoder } from "./store-encoder.js";
 import { ByteGate } from "./store-gate.js";
 import type { CallEpoch, RowWriter, StoreAnswer, StoreOperation } from "./store-protocol.js";
 
@@ -35,6 +35,11 @@ export interface StoreSinkOptions {
   readonly maxQueuedBytes?: number;
 }
 
+interface BegunCall {
+  readonly epoch: number;
+  readonly compared: ComparedPrompt | undefined;
+}
+
 const DEFAULT_MAX_QUEUED_BYTES = 64 * 1024 * 1024;
 
 export class StoreSink implements TokenSink {
@@ -42,7 +47,7 @@ export class StoreSink implements TokenSink {
   readonly #encoder = new RowEncoder();
   readonly #gate: ByteGate;
   /** By rollout id and call id; an entry goes when its call is settled. */
-  readonly #epochs = new Map<string, number>();
+  readonly #begun = new Map<string, BegunCall>();
   #closed = false;
 
   constructor(writer: RowWriter, options: StoreSinkOptions = {}) {
@@ -50,10 +55,17 @@ export class StoreSink implements TokenSink {
     this.#gate = new ByteGate(options.maxQueuedBytes ?? DEFAULT_MAX_QUEUED_BYTES);
   }
 
-  async beginCall(rolloutId: string, modelCallId: string): Promise<void> {
-    const answer = await this.#send({ kind: "begin", rolloutId, modelCallId });
+  /**
+   * @param prompt int32[P] that the call will be put with, where it is known: compared here while the intent is on its
+   *   way to the disk, so that `put` need not. The array must not change until the call is settled.
+   */
+  async beginCall(rolloutId: string, modelCallId: string, prompt?: Int32Array): Promise<void> {
+    const [answer, compared] = await Promise.all([
+      this.#send({ kind: "begin", rolloutId, modelCallId }),
+      this.#compareMeanwhile(rolloutId, prompt),
+    ]);
     const epoch = this.#settle(answer, "begin", rolloutId, modelCallId);
-    this.#epochs.set(callKey(rolloutId, modelCallId), epoch);
+    this.#begun.set(callKey(rolloutId, modelCallId), { epoch, compared });
   }
 
   /**
@@ -63,9 +75,10 @@ export class StoreSink implements TokenSink {
    */
   async put(entry: TokenEntry): Promise<void> {
     this.#refuseClosed();
-    const row = this.#encoder.encode(entry);
+    const begun = this.#begun.get(callKey(entry.rollout_id, entry.model_call_id));
+    const row = this.#encoder.encode(entry, begun?.compared);
     const { rolloutId, modelCallId } = row;
-    const epoch = this.#epochOf(rolloutId, modelCallId);
+    const epoch = begun?.epoch ?? null; // K1
     const bytes = sizeOf(row);
     await this.#gate.enter(bytes); // K4
     try {
@@ -76,14 +89,14 @@ export class StoreSink implements TokenSink {
     } finally {
       this.#gate.leave(bytes);
     }
-    this.#epochs.delete(callKey(rolloutId, modelCallId));
+    this.#begun.delete(callKey(rolloutId, modelCallId));
   }
 
   async endCall(rolloutId: string, modelCallId: string, outcome: CallOutcome): Promise<void> {
     const epoch = this.#epochOf(rolloutId, modelCallId);
     const answer = await this.#send({ kind: "end", rolloutId, modelCallId, outcome, epoch });
     this.#settle(answer, "end", rolloutId, modelCallId);
-    this.#epochs.delete(callKey(rolloutId, modelCallId));
+    this.#begun.delete(callKey(rolloutId, modelCallId));
   }
 
   async markIncomplete(rolloutId: string, modelCallId?: string): Promise<void> {
@@ -109,12 +122,22 @@ export class StoreSink implements TokenSink {
   async close(): Promise<void> {
     this.#closed = true;
     this.#gate.close(sinkClosed());
-    this.#epochs.clear();
+    this.#begun.clear();
+  }
+
+  async #compareMeanwhile(
+    rolloutId: string,
+    prompt: Int32Array | undefined,
+  ): Promise<ComparedPrompt | undefined> {
+    if (prompt === undefined) return undefined;
+    // A batched writer sends when the loop turns: what is sent first, the disk works on.
+    await new Promise((resolve) => setImmediate(resolve));
+    return this.#encoder.compare(rolloutId, prompt);
   }
 
   /** K1 */
   #epochOf(rolloutId: string, modelCallId: string): CallEpoch {
-    return this.#epochs.get(callKey(rolloutId, modelCallId)) ?? null;
+    return this.#begun.get(callKey(rolloutId, modelCallId))?.epoch ?? null;
   }
 
   async #send(operation: StoreOperation): Promise<StoreAnswer> {
@@ -126,7 +149,7 @@ export class StoreSink implements TokenSink {
   #settle(answer: StoreAnswer, kind: string, rolloutId: string, callId?: string): number {
     if (answer.answer === "ok") return answer.epoch;
     // A refusal is final: no repetition of the call can be accepted, so its epoch is not needed any more.
-    if (callId !== undefined) this.#epochs.delete(callKey(rolloutId, callId));
+    if (callId !== undefined) this.#begun.delete(callKey(rolloutId, callId));
     const [code, why] = REFUSALS[answer.answer];
     const call = callId === undefined ? "" : `, call ${JSON.stringify(callId)}`;
     throw new CaptureError(

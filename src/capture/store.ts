@@ -33,6 +33,7 @@ import type { RowWriter, StoreAnswer, StoreOperation } from "./store-protocol.js
 import { StoreReader } from "./store-read.js";
 import { StoreReserve } from "./store-reserve.js";
 import { StoreSink } from "./store-sink.js";
+import { readSummary, type StoreSummary } from "./store-summary.js";
 
 /** File of the store, in the run directory. */
 export const STORE_FILE_NAME = "capture.db";
@@ -72,17 +73,23 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
     prepareDirectory(options.dir, options.allowNetworkFs ?? false);
     this.#path = join(options.dir, STORE_FILE_NAME);
     this.#connection = openConnection(this.#path, options.maxSizeBytes);
-    // The log lives as long as any connection, so its identity is as fixed as the file's.
-    this.#files = new FileIdentity([this.#path, `${this.#path}-wal`]);
-    this.#commits = new GroupCommit(this.#connection, {
-      // T3: after the commit, so a removal before it cannot be missed
-      afterCommit: () => this.#files.check(),
-    });
-    this.#pace = new ConsumerPace(this.#connection, options.pause);
-    this.#operations = new StoreOperations(this.#connection, options.now ?? Date.now);
-    this.#reader = new StoreReader(this.#connection);
-    const reserve = join(options.dir, RESERVE_FILE_NAME);
-    this.#reserve = new StoreReserve(this.#connection, reserve, options.maxSizeBytes);
+    try {
+      // The log lives as long as any connection, so its identity is as fixed as the file's.
+      this.#files = new FileIdentity([this.#path, `${this.#path}-wal`]);
+      this.#commits = new GroupCommit(this.#connection, {
+        // T3: after the commit, so a removal before it cannot be missed
+        afterCommit: () => this.#files.check(),
+      });
+      this.#pace = new ConsumerPace(this.#connection, options.pause);
+      this.#operations = new StoreOperations(this.#connection, options.now ?? Date.now);
+      this.#reader = new StoreReader(this.#connection);
+      const reserve = join(options.dir, RESERVE_FILE_NAME);
+      this.#reserve = new StoreReserve(this.#connection, reserve, options.maxSizeBytes);
+    } catch (error) {
+      // Every statement is prepared here: a damaged schema shows now.
+      this.#connection.close();
+      throw storeFailure(error, this.#path);
+    }
     this.#sink = new StoreSink(this);
   }
 
@@ -149,8 +156,8 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
     return this.#sink.markIncomplete(rolloutId, modelCallId);
   }
 
-  beginCall(rolloutId: string, modelCallId: string): Promise<void> {
-    return this.#sink.beginCall(rolloutId, modelCallId);
+  beginCall(rolloutId: string, modelCallId: string, prompt?: Int32Array): Promise<void> {
+    return this.#sink.beginCall(rolloutId, modelCallId, prompt);
   }
 
   endCall(rolloutId: string, modelCallId: string, outcome: CallOutcome): Promise<void> {
@@ -175,6 +182,11 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
    */
   async peek(rolloutId: string): Promise<TokenCaptureSnapshot | undefined> {
     return this.#read(() => this.#reader.peek(rolloutId));
+  }
+
+  /** What is stored, in counts, without a write. */
+  async summary(): Promise<StoreSummary> {
+    return this.#read(() => readSummary(this.#connection));
   }
 
   async drop(

@@ -7,8 +7,9 @@ import { Command, CommanderError, InvalidArgumentError, Option } from "commander
 import { configCommand } from "./commands/config.js";
 import { conformanceCommand } from "./commands/conformance.js";
 import { doctorCommand } from "./commands/doctor.js";
-import { explainCommand, inspectRolloutCommand } from "./commands/explain.js";
+import { explainCommand } from "./commands/explain.js";
 import { exportCommand } from "./commands/export.js";
+import { inspectCommand } from "./commands/inspect.js";
 import { mockEngineCommand } from "./commands/mock-engine.js";
 import { pruneCommand } from "./commands/prune.js";
 import { rebuildCommand } from "./commands/rebuild.js";
@@ -92,8 +93,11 @@ function addRowCommands(corral: Command, finish: Finish): void {
     .action(async (options) => finish(await verifyCommand(options)));
   corral
     .command("export")
-    .description("write the trainable rows of a results file as another trainer's data")
-    .requiredOption("--rollouts <file>", "results of corral run")
+    .description(
+      "write the trainable rows of a results file, or of what a run keeps, as another trainer's data",
+    )
+    .option("--rollouts <file>", "results of corral run")
+    .option("--dir <folder>", "a run directory, or a folder of them, in place of results")
     .requiredOption("--format <format>", "gym, verl, trl, slime or parquet")
     .requiredOption("--out <file>", "the new file")
     .option("--chains <chains>", "main: the chain that a row shows; all: each chain", "main")
@@ -125,23 +129,22 @@ function addEngineCommands(corral: Command, finish: Finish): void {
 
 /** What looks at the evidence that a run left. */
 function addEvidenceCommands(corral: Command, finish: Finish): void {
-  addRolloutCommand(
+  addRecordsCommand(
     corral,
-    "explain",
+    "explain <rollout>",
     "why a rollout's calls are not one chain, with the tokens",
   ).action(async (rollout, options) => finish(await explainCommand(rollout, options)));
-  addRolloutCommand(
+  addRecordsCommand(
     corral,
-    "inspect",
-    "the tree of a rollout's calls: purposes, lengths, masks",
-  ).action(async (rollout, options) => finish(await inspectRolloutCommand(rollout, options)));
+    "inspect [rollout]",
+    "the tree of a rollout's calls: purposes, lengths, masks; without a rollout, what stores hold",
+  ).action(async (rollout, options) => finish(await inspectCommand(rollout, options)));
 }
 
-function addRolloutCommand(corral: Command, name: string, description: string): Command {
+function addRecordsCommand(corral: Command, name: string, description: string): Command {
   return corral
     .command(name)
     .description(description)
-    .argument("<rollout>", "rollout id")
     .option("--dir <folder>", "a run directory, or the folder of them (token_id_capture.dir)")
     .option("--entries <file>", "token records, one JSON object a line")
     .option("--json", "print as JSON");

@@ -24,6 +24,14 @@ export interface MockSampling {
 /** Which distribution log probabilities are of. */
 export type MockLogProbs = "raw" | "processed" | "tempered";
 
+/** Which weights an answer says it is from. */
+export interface MockWeights {
+  readonly version: number;
+  /** Index of their first generated token, and the index after their last one. */
+  readonly start: number;
+  readonly end: number;
+}
+
 export interface MockAnswer {
   readonly promptIds: readonly number[];
   readonly promptTokens: number;
@@ -51,6 +59,10 @@ export class MockSampler {
     this.#vocabulary = vocabulary;
     this.#snapshot = snapshot;
     this.#script = [...script];
+  }
+
+  add(answers: readonly ScriptedAnswer[]): void {
+    this.#script.push(...answers);
   }
 
   /** The next scripted answer, else a sampled one. */

@@ -17,18 +17,23 @@ export class MockChat {
 
   /** Prompt ids of a chat request. */
   async promptIds(body: Json): Promise<number[]> {
-    const text = this.#template.render({
+    return Array.from(await this.#vocabulary.encode(this.rendered(body)));
+  }
+
+  /** Prompt text of a chat request. */
+  rendered(body: Json): string {
+    return this.#template.render({
       messages: body["messages"],
       tools: body["tools"],
       add_generation_prompt: true,
       ...(body["chat_template_kwargs"] as Json | undefined),
     });
-    return Array.from(await this.#vocabulary.encode(text));
   }
 
-  /** The message of an answer, as the Hermes parser makes it. */
-  message(tokenIds: readonly number[]): Json {
+  /** The message of an answer, as the Hermes parser makes it; without a parser all of it is text. */
+  message(tokenIds: readonly number[], hasParser = true): Json {
     const text = this.#vocabulary.decode([...tokenIds]).replace(/<\|im_end\|>$/, "");
+    if (!hasParser) return { role: "assistant", content: text };
     const calls = [...text.matchAll(/<tool_call>([\s\S]*?)<\/tool_call>/g)].flatMap(([, body]) =>
       toolCall(body ?? ""),
     );

@@ -1,10 +1,11 @@
 /** Which path is which operation, and how each server's request is read. */
-import type { Vocabulary } from "../embedded-policy/index.js";
-import type { MockAnswer, MockLogProbs, MockSampling } from "./answer.js";
+import { qwen3ChatTemplate, type Vocabulary } from "../embedded-policy/index.js";
+import type { MockAnswer, MockLogProbs, MockSampling, MockWeights } from "./answer.js";
 import type { MockChat } from "./chat.js";
 import type { MockEngineOptions } from "./options.js";
 import {
   llamaCompletion,
+  sglangChat,
   sglangGenerate,
   vllmChat,
   vllmCompletion,
@@ -28,7 +29,7 @@ export interface MockGeneration {
   readonly promptIds: readonly number[];
   readonly sampling: MockSampling;
   readonly logProbs: MockLogProbs;
-  readonly shaped: (answer: MockAnswer, weightVersion: number | null) => Json;
+  readonly shaped: (answer: MockAnswer, weights: readonly MockWeights[]) => Json;
 }
 
 export interface EndpointContext {
@@ -100,6 +101,21 @@ const readChat: ReadGeneration = async (body, context) => {
   };
 };
 
+const readSglangChat: ReadGeneration = async (body, context) => {
+  const promptIds = await context.chat.promptIds(body);
+  const left = context.maxModelLen - promptIds.length;
+  return {
+    promptIds,
+    sampling: sampling(body, body["max_tokens"] ?? left),
+    logProbs: "tempered",
+    shaped: (answer, weights) => {
+      const ids = answer.tokenIds ?? [];
+      const message = context.chat.message(ids, context.options.autoToolChoice === true);
+      return sglangChat(answer, weights, { body, message, model: context.model });
+    },
+  };
+};
+
 const readSglang: ReadGeneration = async (body) => {
   const parameters = (body["sampling_params"] ?? {}) as Json;
   return {
@@ -110,7 +126,9 @@ const readSglang: ReadGeneration = async (body) => {
   };
 };
 
-const readLlama: ReadGeneration = async (body) => {
+const readLlama: ReadGeneration = async (body, { vocabulary }) => {
+  const bytesOf = (id: number) =>
+    id < vocabulary.size ? Array.from(vocabulary.decodeBytes([id])) : [];
   const asProbability = body["post_sampling_probs"] === true;
   const asked = sampling(body, body["n_predict"]);
   // Where nothing shapes the distribution the two are one; the policy's own sums differ in their last bit.
@@ -119,7 +137,7 @@ const readLlama: ReadGeneration = async (body) => {
     promptIds: idsOf(body["prompt"], "prompt"),
     sampling: asked,
     logProbs: asProbability || !isShaped ? "processed" : "raw",
-    shaped: (answer) => llamaCompletion(answer, asProbability),
+    shaped: (answer) => llamaCompletion(answer, asProbability, bytesOf),
   };
 };
 
@@ -131,7 +149,7 @@ const GENERATIONS: Readonly<
     "/v1/chat/completions": readChat,
     "/inference/v1/generate": readVllmGenerate,
   },
-  sglang: { "/generate": readSglang },
+  sglang: { "/generate": readSglang, "/v1/chat/completions": readSglangChat },
   llama_cpp: { "/completion": readLlama },
 };
 
@@ -157,6 +175,18 @@ export async function readGeneration(
   return generation;
 }
 
+/** Tokens that Qwen's authors added without making them special: this server finds them in every text. */
+const USER_DEFINED = /(<\/?(?:think|tool_call|tool_response)>)/;
+
+async function llamaTokens(body: Json, vocabulary: Vocabulary): Promise<number[]> {
+  const text = String(body["content"] ?? "");
+  if (body["parse_special"] !== false) return Array.from(await vocabulary.encode(text));
+  const parts = text.split(USER_DEFINED).map((part) => {
+    return USER_DEFINED.test(part) ? vocabulary.encode(part) : vocabulary.encodeOrdinary(part);
+  });
+  return (await Promise.all(parts)).flatMap((ids) => Array.from(ids));
+}
+
 /** The answer to anything that generates nothing; undefined when there is none. */
 export async function otherAnswer(
   method: string,
@@ -166,12 +196,27 @@ export async function otherAnswer(
 ): Promise<unknown> {
   if (method === "GET" && path === "/health") return {};
   if (method === "GET" && path === "/v1/models")
-    return { object: "list", data: [{ id: model, object: "model", max_model_len: maxModelLen }] };
+    return {
+      object: "list",
+      data: [
+        options.shape === "llama_cpp"
+          ? { id: model, object: "model", meta: { n_vocab: vocabulary.size } }
+          : { id: model, object: "model", max_model_len: maxModelLen },
+      ],
+    };
   if (method === "GET" && path === "/props" && options.shape === "llama_cpp")
-    return { default_generation_settings: { n_ctx: maxModelLen } };
+    return {
+      default_generation_settings: { n_ctx: maxModelLen },
+      chat_template: options.chatTemplate ?? qwen3ChatTemplate(),
+      bos_token: "",
+      eos_token: "<|im_end|>",
+    };
+  if (method === "GET" && path === "/get_server_info" && options.shape === "sglang")
+    return { tool_call_parser: options.autoToolChoice === true ? "qwen25" : null };
+  if (method === "POST" && path === "/apply-template" && options.shape === "llama_cpp")
+    return { prompt: chat.rendered(body) };
   if (method !== "POST" || path !== "/tokenize") return undefined;
-  if (options.shape === "llama_cpp")
-    return { tokens: Array.from(await vocabulary.encode(String(body["content"] ?? ""))) };
+  if (options.shape === "llama_cpp") return { tokens: await llamaTokens(body, vocabulary) };
   const tokens =
     body["messages"] === undefined
       ? Array.from(await vocabulary.encode(String(body["prompt"] ?? "")))

@@ -10,7 +10,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { loadQwen3Vocabulary, untrainedSnapshot } from "../embedded-policy/index.js";
-import { MockSampler } from "./answer.js";
+import { type MockAnswer, MockSampler, type MockWeights, type ScriptedAnswer } from "./answer.js";
 import { MockChat } from "./chat.js";
 import {
   type EndpointContext,
@@ -89,6 +89,11 @@ export class MockEngine implements AsyncDisposable {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
+  /** Answers of the next generation calls, behind those of the script. */
+  addAnswers(...answers: readonly ScriptedAnswer[]): void {
+    this.#sampler.add(answers);
+  }
+
   /** Spoils the next generation calls. */
   addFaults(...faults: (MockFault | null)[]): void {
     this.#faults.push(...faults);
@@ -160,10 +165,11 @@ export class MockEngine implements AsyncDisposable {
     if (this.calls.length > MAX_CALLS_KEPT) this.calls.shift();
     for (const wake of this.#seen.splice(0)) wake();
     const fault = this.#faults.shift() ?? null; // Q1
+    const before = this.weightVersion;
     while (this.#isPaused) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     if (call.aborted) return;
     const answer = spoil(await this.#sampler.answer(promptIds, sampling, logProbs), fault);
-    const shape = shaped(answer, this.weightVersion);
+    const shape = shaped(answer, weightsOf(answer, before, this.weightVersion));
     if (fault !== null && isTransportFault(fault)) return sendFault(response, fault, shape);
     sendJson(response, 200, shape);
   }
@@ -172,6 +178,18 @@ export class MockEngine implements AsyncDisposable {
     this.#isPaused = false;
     for (const wake of this.#waiting.splice(0)) wake();
   }
+}
+
+/** A call that met an update has its first half from the old weights. */
+function weightsOf(answer: MockAnswer, before: number | null, now: number | null): MockWeights[] {
+  const end = answer.tokenIds?.length ?? 0;
+  if (now === null) return [];
+  const middle = Math.ceil(end / 2);
+  if (before === null || before === now || middle === end) return [{ version: now, start: 0, end }];
+  return [
+    { version: before, start: 0, end: middle },
+    { version: now, start: middle, end },
+  ];
 }
 
 async function jsonBody(request: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {

@@ -25,6 +25,8 @@ export interface MockEngineOptions {
   readonly logprobsMode?: "raw_logprobs" | "processed_logprobs";
   /** As vLLM's `--enable-auto-tool-choice` with a parser: without it, chats with tools are refused. @default false */
   readonly autoToolChoice?: boolean;
+  /** What llama.cpp's `/props` shows; chats are rendered with Qwen3's whatever it is. Default: Qwen3's. */
+  readonly chatTemplate?: string;
   /** vLLM's `/inference/v1/generate`. @default true */
   readonly generateEndpoint?: boolean;
 }

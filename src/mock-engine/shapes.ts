@@ -1,5 +1,5 @@
 /** Answers in the shapes of vLLM, SGLang and llama.cpp. */
-import type { MockAnswer } from "./answer.js";
+import type { MockAnswer, MockWeights } from "./answer.js";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -64,7 +64,7 @@ function contentLogProbs(answer: MockAnswer, withIds: boolean): Json | null {
   };
 }
 
-export function vllmGenerate(answer: MockAnswer, weightVersion: number | null): Json {
+export function vllmGenerate(answer: MockAnswer, weights: readonly MockWeights[]): Json {
   const { tokenIds, promptIds, finishReason } = answer;
   return {
     request_id: "mock",
@@ -75,9 +75,14 @@ export function vllmGenerate(answer: MockAnswer, weightVersion: number | null): 
         finish_reason: finishReason,
         ...(tokenIds === undefined ? {} : { token_ids: tokenIds }),
         logprobs: contentLogProbs(answer, true),
-        ...(weightVersion === null
+        ...(weights.length === 0
           ? {}
-          : { weight_versions: [{ start: 0, weight_version: String(weightVersion) }] }),
+          : {
+              weight_versions: weights.map(({ version, start }) => ({
+                start,
+                weight_version: String(version),
+              })),
+            }),
       },
     ],
     usage: usage(answer),
@@ -105,7 +110,7 @@ export function vllmChat(answer: MockAnswer, message: Json, model: string): Json
   };
 }
 
-export function sglangGenerate(answer: MockAnswer, weightVersion: number | null): Json {
+export function sglangGenerate(answer: MockAnswer, weights: readonly MockWeights[]): Json {
   const { tokenIds, logProbs, finishReason, promptTokens, completionTokens } = answer;
   return {
     text: "",
@@ -116,7 +121,13 @@ export function sglangGenerate(answer: MockAnswer, weightVersion: number | null)
       prompt_tokens: promptTokens,
       completion_tokens: completionTokens,
       cached_tokens: 0,
-      weight_version: weightVersion === null ? "default" : String(weightVersion),
+      weight_version: String(weights.at(-1)?.version ?? "default"),
+      // Told only of calls that met an update.
+      ...(weights.length < 2
+        ? {}
+        : {
+            weight_versions: weights.map((span) => ({ ...span, version: String(span.version) })),
+          }),
       ...(logProbs === undefined || tokenIds === undefined
         ? {}
         : { output_token_logprobs: logProbs.map((value, at) => [value, tokenIds[at], null]) }),
@@ -124,10 +135,43 @@ export function sglangGenerate(answer: MockAnswer, weightVersion: number | null)
   };
 }
 
+export function sglangChat(
+  answer: MockAnswer,
+  weights: readonly MockWeights[],
+  { body, message, model }: { body: Json; message: Json; model: string },
+): Json {
+  const { tokenIds, promptIds, finishReason } = answer;
+  const calls = message["tool_calls"] !== undefined;
+  const meta = sglangGenerate(answer, weights)["meta_info"];
+  return {
+    id: "chatcmpl-mock",
+    object: "chat.completion",
+    model,
+    choices: [
+      {
+        index: 0,
+        message,
+        finish_reason: calls && finishReason === "stop" ? "tool_calls" : finishReason,
+        matched_stop: null,
+        ...(body["return_prompt_token_ids"] === true ? { prompt_token_ids: promptIds } : {}),
+        ...(body["return_token_ids"] === true && tokenIds !== undefined
+          ? { token_ids: tokenIds }
+          : {}),
+        ...(body["return_meta_info"] === true ? { meta_info: meta } : {}),
+      },
+    ],
+    usage: usage(answer),
+  };
+}
+
 const STOP_TYPES = { stop: "eos", length: "limit", abort: "none" } as const;
 
 /** `logProbs` are logarithms; with `asProbability` they are shown as the probabilities after sampling. */
-export function llamaCompletion(answer: MockAnswer, asProbability: boolean): Json {
+export function llamaCompletion(
+  answer: MockAnswer,
+  asProbability: boolean,
+  bytesOf: (id: number) => readonly number[],
+): Json {
   const { tokenIds, logProbs, finishReason, promptTokens, completionTokens } = answer;
   const shown = (value: number | null) =>
     asProbability
@@ -146,6 +190,7 @@ export function llamaCompletion(answer: MockAnswer, asProbability: boolean): Jso
       : {
           completion_probabilities: logProbs.map((value, at) => ({
             id: tokenIds?.[at],
+            bytes: bytesOf(tokenIds?.[at] ?? 0),
             ...shown(value),
           })),
         }),

@@ -7,6 +7,7 @@ import os from "node:os";
 import path from "node:path";
 import { type EngineReport, rolloutKey } from "../actors/index.js";
 import { captureDecisions } from "./config/decisions.js";
+import { unisolated } from "./config/isolation.js";
 import type { CorralConfig } from "./config/schema.js";
 import { ConfigError } from "./errors.js";
 import { type RunActors, startActors } from "./run-actors.js";
@@ -23,6 +24,8 @@ export interface DoctorCheck {
 
 const MIN_NODE = [20, 19] as const;
 const ROLLOUT_ID = "corral-doctor";
+const UNISOLATED =
+  "isolation is none, and its model is no embedded policy: what it writes runs with your rights";
 const CALL_TIMEOUT_MS = 120_000;
 
 /** Never throws because of what it finds. */
@@ -38,7 +41,10 @@ export async function examine(config: CorralConfig): Promise<DoctorCheck[]> {
   for (const name of Object.keys(config.responses_api_agents)) {
     const only = pick(config, { responses_api_models: [], responses_api_agents: [name] });
     checks.push(
-      await checked(`responses_api_agents.${name}`, only, async () => ({ detail: "starts" })),
+      await checked(`responses_api_agents.${name}`, only, async () => ({
+        detail: "starts",
+        warnings: unisolated(config).includes(name) ? [UNISOLATED] : [],
+      })),
     );
   }
   return checks;

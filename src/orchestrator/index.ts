@@ -13,7 +13,7 @@ export {
 export type { CorralConfig } from "./config/schema.js";
 export { type DoctorCheck, examine } from "./doctor.js";
 export { createTrainer, type Trainer, type TrainerOptions } from "./embedded-trainer.js";
-export { ConfigError, type ConfigErrorCode, isConfigError } from "./errors.js";
+export { ConfigError, type ConfigErrorCode, isConfigError, RunStoppedError } from "./errors.js";
 export { explainRollout, inspectRollout, type RolloutExplanation } from "./explain-rollout.js";
 export {
   EXPORT_FORMATS,
@@ -22,6 +22,7 @@ export {
   type ExportRequest,
   exportRollouts,
 } from "./export/export-rollouts.js";
+export { type InspectedStore, inspectStores } from "./inspect-stores.js";
 export { installTokenSource } from "./installed-source.js";
 export { launch } from "./launch.js";
 export type { PolicyPush } from "./policy-update.js";

@@ -1,6 +1,6 @@
 /** Reads JSON lines one at a time: a results file may be larger than memory. */
-import fs from "node:fs";
-import readline from "node:readline";
+import fs, { type FileHandle } from "node:fs/promises";
+import { fileLines, lineTooLong } from "../capture/index.js";
 import { ConfigError } from "./errors.js";
 
 export interface JsonLine {
@@ -10,23 +10,32 @@ export interface JsonLine {
   readonly value: unknown;
 }
 
-/** @throws FILE_NOT_FOUND naming the option and the file. */
-export async function* readJsonLines(file: string, option: string): AsyncGenerator<JsonLine> {
-  const input = fs.createReadStream(file, { encoding: "utf8" });
-  const opened = new Promise<void>((resolve, reject) => {
-    input.once("open", () => resolve());
-    input.once("error", reject);
-  });
+/**
+ * @param maxLineBytes longest line that is read. Default: what a string holds.
+ * @throws FILE_NOT_FOUND naming the option and the file; INVALID_VALUE naming a line that is longer than the limit.
+ */
+export async function* readJsonLines(
+  path: string,
+  option: string,
+  maxLineBytes?: number,
+): AsyncGenerator<JsonLine> {
+  await using file = await openFile(path, option);
+  for await (const line of fileLines(file, maxLineBytes)) {
+    const { number, text } = line;
+    if (text === null) {
+      const problem = lineTooLong(line, maxLineBytes);
+      throw new ConfigError("INVALID_VALUE", option, `line ${number} of ${path} ${problem}`);
+    }
+    if (text.trim() !== "") yield { line: number, value: parse(text) };
+  }
+}
+
+async function openFile(path: string, option: string): Promise<FileHandle> {
   try {
-    await opened;
+    return await fs.open(path);
   } catch (cause) {
     const reason = cause instanceof Error && "code" in cause ? String(cause.code) : String(cause);
-    throw new ConfigError("FILE_NOT_FOUND", option, `cannot read ${file} (${reason})`, { cause });
-  }
-  let line = 0;
-  for await (const text of readline.createInterface({ input, crlfDelay: Infinity })) {
-    line++;
-    if (text.trim() !== "") yield { line, value: parse(text) };
+    throw new ConfigError("FILE_NOT_FOUND", option, `cannot read ${path} (${reason})`, { cause });
   }
 }
 

@@ -7,11 +7,12 @@
  * N2. Weights change between two model calls, never within one; a call that may have met both carries both versions.
  * N3. Disposing cancels what runs and stops the actors.
  */
+import type { ActorLogger } from "../runtime/index.js";
 import { captureDecisions } from "./config/decisions.js";
 import type { CorralConfig } from "./config/schema.js";
-import { ConfigError } from "./errors.js";
+import { ConfigError, RunStoppedError } from "./errors.js";
 import { installedTokenSource } from "./installed-source.js";
-import { type PolicyPush, updatePolicy } from "./policy-update.js";
+import type { PolicyPush } from "./policy-update.js";
 import { groupOf, type RolloutGroup, rolloutOf } from "./rollout-group.js";
 import { rolloutUrl } from "./rollout-runner.js";
 import type {
@@ -24,7 +25,10 @@ import type {
 import { type GroupsRequest, RunCore } from "./run-core.js";
 import type { RunStats } from "./run-counts.js";
 import { openLoopDirectory } from "./run-directory.js";
+import type { RunEventListener } from "./run-events.js";
+import { RunHealth } from "./run-health.js";
 import { RunMetrics, type RunState } from "./run-metrics.js";
+import { StopWatch } from "./stop-watch.js";
 import { loadTasks, type TasksInput } from "./tasks.js";
 
 /**
@@ -32,7 +36,8 @@ import { loadTasks, type TasksInput } from "./tasks.js";
  * @throws ConfigError for what the user must mend; RUN_LOCKED when another process has the run.
  */
 export async function launch(config: CorralConfig, options: LaunchOptions = {}): Promise<Run> {
-  const { name = "loop", folder, logger, onEvent = () => undefined } = options;
+  const { name = "loop", folder, logger } = options;
+  const { onEvent = warningsTo(logger) } = options;
   const decisions = captureDecisions(config, installedTokenSource() !== undefined);
   const [conflict] = decisions.errors;
   if (conflict !== undefined) throw conflict;
@@ -47,6 +52,8 @@ export async function launch(config: CorralConfig, options: LaunchOptions = {}):
   const directory = openLoopDirectory(baseDir, name);
   try {
     const metrics = await RunMetrics.open(directory.dir, config.metrics);
+    const watch = new StopWatch(config);
+    const health = new RunHealth(onEvent, decisions.rebuild);
     for (const message of decisions.warnings) onEvent({ kind: "warning", message });
     const core = await RunCore.start({
       config,
@@ -55,10 +62,12 @@ export async function launch(config: CorralConfig, options: LaunchOptions = {}):
       ...(logger && { logger }),
       onEvent: (event) => {
         metrics.see(event);
+        watch.see(event);
         onEvent(event);
+        health.see(event);
       },
     });
-    return new LaunchedRun({ config, core, metrics, folder, directory });
+    return new LaunchedRun({ config, core, metrics, watch, folder, directory });
   } catch (error) {
     directory.release();
     throw error;
@@ -69,17 +78,20 @@ interface RunParts {
   readonly config: CorralConfig;
   readonly core: RunCore;
   readonly metrics: RunMetrics;
+  readonly watch: StopWatch;
   readonly folder: string | undefined;
   readonly directory: { readonly dir: string; release(): void };
 }
 
 class LaunchedRun implements Run {
   readonly #parts: RunParts;
+  readonly #streams = new Set<{ fail(error: unknown): void }>();
   #policyVersion = 0;
   #closed: Promise<void> | undefined;
 
   constructor(parts: RunParts) {
     this.#parts = parts;
+    parts.watch.attach({ stop: () => this.#stop() }, undefined);
   }
 
   get dir(): string {
@@ -126,6 +138,8 @@ class LaunchedRun implements Run {
     const { maxPolicyLag, signal } = options;
     signal?.throwIfAborted();
     const { stream, pass } = await core.passGroups(await this.#request(tasks, options, apart));
+    this.#streams.add(stream);
+    this.#stop();
     const onAbort = () => stream.fail(signal?.reason);
     signal?.addEventListener("abort", onAbort, { once: true });
     let done = false;
@@ -139,6 +153,7 @@ class LaunchedRun implements Run {
       done = true;
     } finally {
       signal?.removeEventListener("abort", onAbort);
+      this.#streams.delete(stream);
       core.end(stream, done ? undefined : pass);
     }
   }
@@ -170,7 +185,7 @@ class LaunchedRun implements Run {
     push: PolicyPush,
     { model }: { readonly model?: string } = {},
   ): Promise<void> {
-    await updatePolicy(this.#parts.core.actors, version, push, model);
+    await this.#parts.core.policies.update(version, push, model);
     this.#policyVersion = version;
   }
 
@@ -196,8 +211,16 @@ class LaunchedRun implements Run {
     return this.close();
   }
 
+  /** Too many masked rows, or the deadline: nothing goes on that a trainer could wait for. */
+  #stop(): void {
+    const { stop } = this.#parts.watch;
+    if (stop === null) return;
+    for (const stream of this.#streams) stream.fail(new RunStoppedError(stop));
+  }
+
   async #close(): Promise<void> {
-    const { core, metrics, directory } = this.#parts;
+    const { core, metrics, watch, directory } = this.#parts;
+    watch.detach();
     try {
       await core[Symbol.asyncDispose]();
       await metrics.close();
@@ -205,6 +228,15 @@ class LaunchedRun implements Run {
       directory.release();
     }
   }
+}
+
+/** Signs that a run is not what it seems reach a loop that listens to no event. */
+function warningsTo(logger: ActorLogger | undefined): RunEventListener {
+  return (event) => {
+    if (event.kind !== "warning") return;
+    if (logger === undefined) process.stderr.write(`corral: ${event.message}\n`);
+    else logger.warn({}, event.message);
+  };
 }
 
 function checkCount(name: string, value: number): void {

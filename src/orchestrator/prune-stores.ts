@@ -7,13 +7,8 @@
 import fs from "node:fs";
 import path from "node:path";
 import { Journal } from "../actors/index.js";
-import {
-  acquireRunLock,
-  isCaptureError,
-  STORE_FILE_NAME,
-  TokenCaptureStore,
-} from "../capture/index.js";
-import { ConfigError } from "./errors.js";
+import { acquireRunLock, isCaptureError, TokenCaptureStore } from "../capture/index.js";
+import { runDirectories } from "./run-directories.js";
 
 export interface PruneRequest {
   /** A run directory, or the folder of them: `token_id_capture.dir`. */
@@ -38,19 +33,6 @@ export async function pruneStores(request: PruneRequest): Promise<PrunedRun[]> {
   const pruned: PrunedRun[] = [];
   for (const dir of runDirectories(request.dir)) pruned.push(await pruneRun(dir, request));
   return pruned;
-}
-
-function runDirectories(dir: string): string[] {
-  const hasStore = (folder: string) => fs.existsSync(path.join(folder, STORE_FILE_NAME));
-  if (hasStore(dir)) return [dir];
-  const folders = fs.existsSync(dir) ? fs.readdirSync(dir).map((name) => path.join(dir, name)) : [];
-  const found = folders.filter(hasStore).sort();
-  if (found.length > 0) return found;
-  throw new ConfigError(
-    "RUN_DIRECTORY",
-    "--dir",
-    `${dir} holds no ${STORE_FILE_NAME}; allowed: a run directory, or the folder of them`,
-  );
 }
 
 async function pruneRun(dir: string, request: PruneRequest): Promise<PrunedRun> {

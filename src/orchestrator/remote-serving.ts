@@ -14,6 +14,7 @@ import {
   remoteWorker,
 } from "../actors/index.js";
 import type { ActorRef, Runtime } from "../runtime/index.js";
+import { checkIsolation } from "./config/isolation.js";
 import { Config, type CorralConfig } from "./config/schema.js";
 import { ConfigError } from "./errors.js";
 import { type ServerWorker, type Serving, SHARED_CONCURRENCY, STAGE } from "./serving.js";
@@ -43,7 +44,8 @@ export async function attachServer(server: string): Promise<RemoteServing> {
 
 /**
  * The run's config with the server's capture block (V1).
- * @throws SETTINGS_CONFLICT naming the key and both values; INVALID_VALUE for a model that is not served.
+ * @throws SETTINGS_CONFLICT naming the key and both values; INVALID_VALUE for a model that is not served, or
+ * an agent without isolation where the server's engine is not the embedded one.
  */
 export function withServerCapture(
   config: CorralConfig,
@@ -69,6 +71,9 @@ export function withServerCapture(
         `responses_api_agents.${name}.model`,
         `${JSON.stringify(model)} is not served; allowed: ${capabilities.models.join(", ")}`,
       );
+  // Of an embedded policy the digest is known. What the run's own config calls its model's engine does not count.
+  const digestOf = (model: string) => attachment.digests[capabilities.models.indexOf(model)];
+  checkIsolation(config, (model) => typeof digestOf(model) === "string");
   return Config.parse({ ...config, token_id_capture: theirs });
 }
 

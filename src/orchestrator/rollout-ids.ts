@@ -43,34 +43,39 @@ const ATTEMPT_SUFFIX_LENGTH = "-a9999".length;
  * I2.
  * @throws TASK_INVALID naming the task and the field.
  */
-export function checkRolloutIds(tasks: readonly Task[], groupSize: number): void {
+export function checkRolloutIds(
+  tasks: readonly Task[],
+  groupSize: number,
+  option = "--tasks",
+): void {
+  const fieldOf = ({ _ng_task_index: index }: Task) => `${option}: task ${index}: _ng_rollout_id`;
   const owners = new Map<string, number>();
   for (const task of tasks) {
     const given = task._ng_rollout_id;
-    if (given !== undefined) checkGivenId(given, task._ng_task_index, groupSize);
+    if (given !== undefined) checkGivenId(given, fieldOf(task), groupSize);
     for (const slot of slotsOf([task], groupSize)) {
       const id = rolloutIdOf(task, slot, 0);
       const owner = owners.get(id);
       if (owner !== undefined)
-        throw invalid(task._ng_task_index, `the rollout id "${id}" is also one of task ${owner}`);
+        throw invalid(fieldOf(task), `the rollout id "${id}" is also one of task ${owner}`);
       owners.set(id, task._ng_task_index);
     }
   }
 }
 
-function checkGivenId(id: string, taskIndex: number, groupSize: number): void {
+function checkGivenId(id: string, field: string, groupSize: number): void {
   if (!isRolloutId(id) || id.length > ROLLOUT_ID_MAX_LENGTH - ATTEMPT_SUFFIX_LENGTH)
     throw invalid(
-      taskIndex,
+      field,
       `${JSON.stringify(id.slice(0, 60))} is not valid; allowed: letters, digits, dot, dash and underscore, a letter or digit first, at most ${ROLLOUT_ID_MAX_LENGTH - ATTEMPT_SUFFIX_LENGTH} characters`,
     );
   if (groupSize > 1)
     throw invalid(
-      taskIndex,
+      field,
       `"${id}" would repeat: rollout.group_size is ${groupSize}; allowed: group_size 1, or tasks without the field`,
     );
 }
 
-function invalid(taskIndex: number, problem: string): ConfigError {
-  return new ConfigError("TASK_INVALID", `--tasks: task ${taskIndex}: _ng_rollout_id`, problem);
+function invalid(field: string, problem: string): ConfigError {
+  return new ConfigError("TASK_INVALID", field, problem);
 }

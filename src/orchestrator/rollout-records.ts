@@ -6,8 +6,10 @@ import fs from "node:fs";
 import path from "node:path";
 import {
   type BuildOptions,
+  type CallLedger,
   parseTokenEntry,
   STORE_FILE_NAME,
+  type Terminal,
   type TokenCaptureSnapshot,
   TokenCaptureStore,
   type TokenEntry,
@@ -67,7 +69,7 @@ async function fromStores(rolloutId: string, dir: string): Promise<RolloutRecord
       if (snapshot === undefined) continue;
       return {
         entries: snapshot.entries,
-        options: { ...optionsOf(snapshot), ...(await journalled(folder, rolloutId)) },
+        options: { ...optionsOf(snapshot), ...journalled(await readJournal(folder), rolloutId) },
       };
     } finally {
       await store.close();
@@ -93,29 +95,46 @@ function optionsOf(snapshot: TokenCaptureSnapshot): BuildOptions {
   return { rolloutId, incomplete, incompleteReasons, failedCalls, abortedCalls };
 }
 
-/** The final answer and what did not arrive, from the journal beside the store. */
-async function journalled(folder: string, rolloutId: string): Promise<Partial<BuildOptions>> {
+/** What the journal of a run knows of a finished rollout: its final answer, and what each server counted. */
+export interface Journalled {
+  readonly terminal: Terminal;
+  /** Null: the server could not say. */
+  readonly ledgers: readonly (CallLedger | null)[];
+}
+
+/** By rollout id; of several attempts of a name, the first that finished. Empty where there is no journal. */
+export async function readJournal(folder: string): Promise<Map<string, Journalled>> {
+  const found = new Map<string, Journalled>();
   const file = path.join(folder, "journal.jsonl");
-  if (!fs.existsSync(file)) return {};
+  if (!fs.existsSync(file)) return found;
   for await (const { value } of readJsonLines(file, "--dir")) {
     if (!isMapping(value) || value["state"] !== "finished") continue;
-    const finished = value["finished"];
-    if (!isMapping(finished) || finished["rolloutId"] !== rolloutId) continue;
+    const { finished, ledgers } = value;
+    if (!isMapping(finished)) continue;
+    const rolloutId = String(finished["rolloutId"]);
     const outcome = isMapping(finished["outcome"]) ? finished["outcome"] : {};
-    const ledgers = Array.isArray(value["ledgers"]) ? (value["ledgers"] as unknown[]) : [];
-    return {
+    if (found.has(rolloutId)) continue;
+    found.set(rolloutId, {
       terminal: {
         messageId: textOf(outcome["finalMessageId"]),
         text: textOf(outcome["finalText"]),
       },
-      undeliveredCallIds: ledgers.flatMap((ledger) =>
-        isMapping(ledger) && Array.isArray(ledger["undeliveredCallIds"])
-          ? ledger["undeliveredCallIds"].map(String)
-          : [],
-      ),
-    };
+      // Written by the run itself.
+      ledgers: Array.isArray(ledgers) ? (ledgers as (CallLedger | null)[]) : [],
+    });
   }
-  return {};
+  return found;
+}
+
+function journalled(
+  journal: ReadonlyMap<string, Journalled>,
+  rolloutId: string,
+): Partial<BuildOptions> {
+  const known = journal.get(rolloutId);
+  if (known === undefined) return {};
+  const { terminal, ledgers } = known;
+  const undeliveredCallIds = ledgers.flatMap((ledger) => ledger?.undeliveredCallIds ?? []);
+  return { terminal, undeliveredCallIds };
 }
 
 function textOf(value: unknown): string | null {

@@ -12,11 +12,13 @@
 import {
   type DeliveryReport,
   type FinishedRollout,
+  type RolloutOpening,
   type RolloutSlot,
   rolloutKey,
 } from "../actors/index.js";
 import type { AgentConfig, CorralConfig } from "./config/schema.js";
 import { pruneMasked } from "./masked-evidence.js";
+import type { PolicyUpdates } from "./policy-update.js";
 import { rolloutIdOf } from "./rollout-ids.js";
 import type { RunActors } from "./run-actors.js";
 import type { RunEventListener } from "./run-events.js";
@@ -26,6 +28,7 @@ import type { CheckedTask } from "./tasks.js";
 export interface RunnerParts {
   readonly config: CorralConfig;
   readonly actors: RunActors;
+  readonly policies: PolicyUpdates;
   /** Agent name → its rollouts are captured. */
   readonly selected: Readonly<Record<string, boolean>>;
   readonly onEvent: RunEventListener;
@@ -105,11 +108,7 @@ export class RolloutRunner {
       captured && actors.store !== undefined
         ? await actors.store.call.open(rolloutId)
         : { epoch: 0 };
-    await Promise.all(
-      this.#workers(agent.model).map(({ ref }) =>
-        ref.call.openRollout({ rolloutId, epoch, captured }),
-      ),
-    );
+    await this.#open(agent.model, { rolloutId, epoch, captured });
     onEvent({ kind: "rollout_start", slot, rolloutId, attempt });
     const worker = this.#nextWorker(agent.model);
     this.#running.set(rolloutId, { agent: agentName, captured, worker });
@@ -131,6 +130,15 @@ export class RolloutRunner {
       signal.removeEventListener("abort", onAbort);
       this.#running.delete(rolloutId);
     }
+  }
+
+  /** Any worker may serve a rollout, with the current weights. */
+  async #open(model: string, opening: RolloutOpening): Promise<void> {
+    const opened = this.#workers(model).map(async (worker) => {
+      const { policyVersion } = await worker.ref.call.openRollout(opening);
+      await this.#parts.policies.bringUp(model, worker, policyVersion);
+    });
+    await Promise.all(opened);
   }
 
   /** O2: a rollout without a durable row may not be counted as done, so the run stops. */

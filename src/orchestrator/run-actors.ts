@@ -131,15 +131,23 @@ function harnessOptions(agent: AgentConfig, field: string): AgentHarnessOptions 
     case "function":
       return { kind: "function", ...resolveModuleExport(agent.module, process.cwd(), field) };
     case "command": {
-      const { kind, isolation, env, readable } = agent;
+      const { kind, isolation = "none", env, readable } = agent;
       const [program = "", ...args] = agent.command;
       return { kind, isolation, env, readable, command: [program, ...args] };
     }
     case "claude_code":
-    case "codex":
+    case "claude_agent_sdk": {
+      const { kind, isolation = "none", binary, tools, compact_at_tokens: compactAtTokens } = agent;
+      return { kind, isolation, binary, tools, compactAtTokens };
+    }
+    case "codex": {
+      const { kind, isolation = "none", binary } = agent;
+      return { kind, isolation, binary };
+    }
+    case "opencode":
     case "pi": {
-      const { kind, isolation, binary } = agent;
-      return { kind, isolation, ...(binary === undefined ? {} : { binary }) };
+      const { kind, isolation = "none", binary, tools } = agent;
+      return { kind, isolation, binary, tools };
     }
   }
 }

@@ -18,7 +18,7 @@ export interface LaunchOptions {
   readonly folder?: string;
   /** Gets the actors' records. Default: JSON lines on stderr. */
   readonly logger?: ActorLogger;
-  /** Contract: must not throw. */
+  /** Contract: must not throw. Default: warnings go to the logger, or to stderr. */
   readonly onEvent?: RunEventListener;
 }
 
@@ -52,7 +52,8 @@ export interface Run extends AsyncDisposable {
   /**
    * One walk over the tasks. Groups come when they are full, in no order; leaving the iteration cancels its harnesses.
    * The first call goes on with what an earlier process left (N1).
-   * @throws TASK_INVALID for a task that may not run; the failure of what records or delivers rollouts.
+   * @throws TASK_INVALID for a task that may not run; RUN_STOPPED when more rows are masked than `max_mask_fraction` or
+   *   `rollout.deadline_s` is over; the failure of what records or delivers rollouts.
    */
   rolloutGroups(tasks: TasksInput, options?: RolloutGroupsOptions): AsyncGenerator<RolloutGroup>;
   /** One rollout of one task. @throws as `rolloutGroups`. */

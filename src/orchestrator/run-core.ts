@@ -15,6 +15,7 @@ import type { CaptureDecisions } from "./config/decisions.js";
 import type { CorralConfig } from "./config/schema.js";
 import { type GroupPlan, GroupStream, type SlotPlan } from "./group-stream.js";
 import { pruneMasked } from "./masked-evidence.js";
+import { PolicyUpdates } from "./policy-update.js";
 import type { RemoteServing } from "./remote-serving.js";
 import { slotKey, slotsOf } from "./rollout-ids.js";
 import { RolloutRunner } from "./rollout-runner.js";
@@ -54,6 +55,7 @@ type Pending = Recovery["pending"][number];
 
 export class RunCore implements AsyncDisposable {
   readonly actors: RunActors;
+  readonly policies: PolicyUpdates;
   readonly runner: RolloutRunner;
   readonly recovery: Recovery;
   readonly #config: CorralConfig;
@@ -71,7 +73,10 @@ export class RunCore implements AsyncDisposable {
     this.#config = config;
     this.actors = actors;
     this.recovery = recovery;
-    this.runner = new RolloutRunner({ config, actors, selected: decisions.selected, onEvent });
+    this.policies = new PolicyUpdates(actors);
+    const { selected } = decisions;
+    const { policies } = this;
+    this.runner = new RolloutRunner({ config, actors, policies, selected, onEvent });
     const agents = Object.entries(config.responses_api_agents);
     this.#gates = new AgentGates(
       Object.fromEntries(agents.map(([name, { concurrency }]) => [name, concurrency])),

@@ -47,6 +47,8 @@ export const SHUTDOWN_DEADLINE_MS = 15_000;
 export const SHARED_CONCURRENCY = 256;
 /** The store has no state but its file, so another thread goes on where one died. */
 const STORE_RESTARTS = 3;
+/** What a model server counted is lost with its thread, which masks the rollouts that it served; the run goes on. */
+const SERVER_RESTARTS = 3;
 
 /** @throws ConfigError naming the key, or the error of the actor that did not start. */
 export async function startServing(runtime: Runtime, request: ServingRequest): Promise<Serving> {
@@ -105,7 +107,6 @@ function serverOptions(
   return {
     host: "127.0.0.1" as const,
     port: 0 as const,
-    workerGeneration: 0,
     model: name,
     engine,
     samplingOverrides: model.sampling_overrides,
@@ -128,10 +129,12 @@ async function startWorkers(
       const spawnOptions = {
         name: `model-server-${name}`,
         maxConcurrency: SHARED_CONCURRENCY,
+        maxRestarts: SERVER_RESTARTS,
         stopStage: STAGE.server,
       };
+      const boundPort = runtime.put(new Int32Array(1));
       const ref = await startingAs(`responses_api_models.${model}.engine`, () =>
-        runtime.spawn(modelServer, { ...options, workerIndex }, spawnOptions),
+        runtime.spawn(modelServer, { ...options, workerIndex, boundPort }, spawnOptions),
       );
       const { url } = await ref.call.address();
       return { name, ref, url };

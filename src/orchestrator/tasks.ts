@@ -39,34 +39,40 @@ export async function loadTasks(
   const isFile = typeof input === "string";
   const lines = isFile
     ? readLines(input)
-    : input.map((value, index) => ({ value, line: index + 1 }));
+    : input.map((value, index) => ({ value, line: `tasks[${index}]` }));
   const root = isFile ? path.dirname(path.resolve(input)) : folder;
-  if (lines.length === 0) throw new ConfigError("TASK_INVALID", "--tasks", "holds no task");
+  const option = isFile ? "--tasks" : "tasks";
+  if (lines.length === 0) throw new ConfigError("TASK_INVALID", option, "holds no task");
 
-  const firstLine = new Map<number, number>();
+  const firstLine = new Map<number, string>();
   const tasks: CheckedTask[] = [];
   for (const { value, line } of lines) {
     const task = parseTask(value, line);
     const index = task._ng_task_index;
     const earlier = firstLine.get(index);
     if (earlier !== undefined)
-      throw invalid(line, "_ng_task_index", `${index} is already the index of line ${earlier}`);
+      throw invalid(
+        line,
+        "_ng_task_index",
+        `${index} is already the index of ${earlier.replace("--tasks: ", "")}`,
+      );
     firstLine.set(index, line);
     tasks.push(interpretTask(task, line, config, root));
   }
   checkRolloutIds(
     tasks.map(({ task }) => task),
     config.rollout.group_size,
+    option,
   );
-  await checkVerifiers(tasks);
+  await checkVerifiers(tasks, option);
   const digest = createHash("sha256").update(JSON.stringify(tasks.map(({ task }) => task)));
   return { tasks, digest: digest.digest("hex") };
 }
 
 interface Line {
   readonly value: unknown;
-  /** From 1. */
-  readonly line: number;
+  /** As an error names it: `--tasks: line 3`, or `tasks[2]`. */
+  readonly line: string;
 }
 
 function readLines(file: string): Line[] {
@@ -81,15 +87,16 @@ function readLines(file: string): Line[] {
   }
   return text.split("\n").flatMap((content, index) => {
     if (content.trim() === "") return [];
+    const line = `--tasks: line ${index + 1}`;
     try {
-      return [{ value: JSON.parse(content) as unknown, line: index + 1 }];
+      return [{ value: JSON.parse(content) as unknown, line }];
     } catch (cause) {
-      throw new ConfigError("TASK_INVALID", `--tasks: line ${index + 1}`, "is not JSON", { cause });
+      throw new ConfigError("TASK_INVALID", line, "is not JSON", { cause });
     }
   });
 }
 
-function parseTask(value: unknown, line: number): Task {
+function parseTask(value: unknown, line: string): Task {
   // The parser would leave this key out, and the file would be missing in silence.
   if (isMapping(value) && isMapping(value["files"]) && Object.hasOwn(value["files"], "__proto__"))
     throw invalid(line, "files", 'key "__proto__" is not allowed');
@@ -101,7 +108,7 @@ function parseTask(value: unknown, line: number): Task {
 
 function interpretTask(
   task: Task,
-  line: number,
+  line: string,
   config: CorralConfig,
   folder: string,
 ): CheckedTask {
@@ -110,16 +117,16 @@ function interpretTask(
     taskPrompt(task);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new ConfigError("TASK_INVALID", `--tasks: line ${line}`, reason, { cause });
+    throw new ConfigError("TASK_INVALID", line, reason, { cause });
   }
   const agent = agentOf(task, line, config);
   if (task.verifier === undefined) return { task, agent };
-  const field = `--tasks: line ${line}: verifier`;
-  return { task, agent, verifier: resolveModuleExport(task.verifier, folder, field) };
+  const verifier = resolveModuleExport(task.verifier, folder, `${line}: verifier`);
+  return { task, agent, verifier };
 }
 
 /** A task without `agent_ref` goes to the only agent. */
-function agentOf(task: Task, line: number, config: CorralConfig): string {
+function agentOf(task: Task, line: string, config: CorralConfig): string {
   const names = Object.keys(config.responses_api_agents);
   const [only, ...others] = names;
   const wanted = task.agent_ref?.name;
@@ -133,17 +140,17 @@ function agentOf(task: Task, line: number, config: CorralConfig): string {
   throw invalid(line, "agent_ref.name", `"${wanted}" is no key of responses_api_agents; ${hint}`);
 }
 
-async function checkVerifiers(tasks: readonly CheckedTask[]): Promise<void> {
+async function checkVerifiers(tasks: readonly CheckedTask[], option: string): Promise<void> {
   const checked = new Set<string>();
   for (const { task, verifier } of tasks) {
     if (verifier === undefined) continue;
     const name = `${verifier.module}#${verifier.exportName}`;
     if (checked.has(name)) continue;
     checked.add(name);
-    await checkFunctionExport(verifier, `--tasks: task ${task._ng_task_index}: verifier`);
+    await checkFunctionExport(verifier, `${option}: task ${task._ng_task_index}: verifier`);
   }
 }
 
-function invalid(line: number, field: string, problem: string): ConfigError {
-  return new ConfigError("TASK_INVALID", `--tasks: line ${line}: ${field}`, problem);
+function invalid(line: string, field: string, problem: string): ConfigError {
+  return new ConfigError("TASK_INVALID", `${line}: ${field}`, problem);
 }

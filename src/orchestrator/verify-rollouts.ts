@@ -116,8 +116,9 @@ function vocabularies(qwen3: Vocabulary, config?: CorralConfig): Vocabularies {
   return (model) => {
     const engine = config.responses_api_models[String(model)]?.engine;
     if (engine === undefined || engine.kind === "embedded") return qwen3;
-    if (!("model_dir" in engine)) return undefined;
-    const file = path.join(engine.model_dir, "tokenizer.json");
+    const directory = "model_dir" in engine ? engine.model_dir : undefined;
+    if (directory === undefined) return undefined;
+    const file = path.join(directory, "tokenizer.json");
     const vocabulary = loaded.get(file) ?? new ByteLevelVocabulary(readFileSync(file, "utf8"));
     loaded.set(file, vocabulary);
     return vocabulary;

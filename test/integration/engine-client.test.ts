@@ -5,10 +5,10 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { engineErrorCode } from "../../src/actors/model-server/engines/engine-error.js";
 import { openEngine } from "../../src/actors/model-server/engines/open-engine.js";
 import { EngineOptions } from "../../src/actors/model-server/engines/options.js";
-import { engineClient, openForTest, startMock } from "../support/engines.js";
+import { CHAT_ENGINES, engineClient, openForTest, startMock } from "../support/engines.js";
 import { modelDirectory } from "../support/families.js";
 import { ManualClock } from "../support/manual-clock.js";
-import { emitted } from "../support/model-server.js";
+import { emitted, qwen3Renderer } from "../support/model-server.js";
 
 const never = () => new AbortController().signal;
 
@@ -175,6 +175,8 @@ describe("start checks name what is missing", () => {
     ["llama_cpp", "missing_logprobs", "n_probs"],
     ["vllm_chat", "missing_ids", "return_token_ids"],
     ["vllm_chat", "missing_logprobs", "--max-logprobs 0"],
+    ["sglang_chat", "missing_ids", "return_meta_info"],
+    ["sglang_chat", "missing_logprobs", "sends no log probabilities"],
   ] as const)("%s with %s", async (name, fault, message) => {
     const mock = await startMock(name, { faults: [fault] });
     await expect(open(mock, name)).rejects.toThrow(message);
@@ -185,6 +187,26 @@ describe("start checks name what is missing", () => {
     await expect(open(mock, "vllm_chat")).rejects.toThrow(
       "--enable-auto-tool-choice --tool-call-parser",
     );
+  });
+
+  test("the tool parser of sglang_chat", async () => {
+    const mock = await startMock("sglang_chat", { autoToolChoice: false });
+    expect((await open(mock, "sglang_chat")).warnings).toEqual([
+      expect.stringContaining("--tool-call-parser"),
+    ]);
+    expect((await open(await startMock("sglang_chat"), "sglang_chat")).warnings).toEqual([]);
+  });
+
+  test.each(CHAT_ENGINES)("%s counts tokens as its server renders them", async (name) => {
+    const mock = await startMock(name);
+    const { engine } = await open(mock, name);
+    const hi = {
+      model: "",
+      system: "",
+      tools: [],
+      messages: [{ role: "user", text: "hi" }],
+    } as const;
+    expect(await engine.countTokens(hi)).toBe((await (await qwen3Renderer()).promptIds(hi)).length);
   });
 
   test("E1. raw log probabilities are measured, and warned of", async () => {

@@ -66,7 +66,7 @@ describe("corral doctor", () => {
 test("a captured agent of an engine without token ids is refused before anything starts", async () => {
   const engine = { kind: "openai_compatible", urls: ["http://127.0.0.1:9"], model: "m" };
   const agent =
-    "responses_api_agents: { agent: { kind: claude_code, model: policy, token_id_capture: true } }\n";
+    "responses_api_agents: { agent: { kind: claude_code, model: policy, isolation: none, token_id_capture: true } }\n";
   const result = await runCorral(["config", "--config", config("eval.yaml", engine, agent)]);
   expect(result.code).toBe(2);
   expect(result.stderr).toContain(

@@ -1,7 +1,7 @@
 /** Every engine over HTTP against the mock engine, from a harness's request to the stored record. */
 import { describe, expect, test } from "vitest";
 import { EmbeddedEngine } from "../../src/actors/model-server/engines/embedded.js";
-import { buildTrajectory, type TokenEntry } from "../../src/capture/index.js";
+import { buildTrajectory, rebuildResponse, type TokenEntry } from "../../src/capture/index.js";
 import {
   EmbeddedPolicy,
   loadQwen3Vocabulary,
@@ -9,6 +9,8 @@ import {
 } from "../../src/embedded-policy/index.js";
 import { MOCK_FAULTS, type MockFault } from "../../src/mock-engine/index.js";
 import {
+  CHAT_ENGINES,
+  type EngineName,
   engineClient,
   openForTest,
   playRollout,
@@ -84,22 +86,25 @@ describe("the same recorded rollout", () => {
   });
 });
 
-test("F7. vllm_chat: history that the server re-tokenised is a new segment, with the cause (https://github.com/NVIDIA-NeMo/Gym/issues/1416)", async () => {
-  const mock = await startMock("vllm_chat");
-  const { engine } = await openForTest("vllm_chat", engineClient([mock.url]));
-  const rollout = await rolloutWith({ chatEngine: engine });
-  await playRollout(rollout, TURNS);
-  const { entries, incomplete } = await rollout.store.freeze("r1");
-  expect(incomplete).toBe(false);
-  const [first, ...rest] = byLength(entries);
-  expect(first?.parent_resolution).toBe("ROOT");
-  const reasons = rest.map((entry) => entry.parent_resolution_reason ?? entry.parent_resolution);
-  // The template drops the empty thinking block of every earlier turn, so no prompt begins with its parent's ids.
-  for (const reason of reasons)
-    expect(reason).toMatch(/^HISTORY_REWRITTEN: token \d+ is \d+, the parent's is \d+$/);
-  const build = buildTrajectory(entries, { rolloutId: "r1" });
-  expect(build).toMatchObject({ masked: true, metrics: { unresolved_calls: TURNS - 1 } });
-});
+test.each(CHAT_ENGINES)(
+  "F7. %s: history that the server re-tokenised is a new segment, with the cause (https://github.com/NVIDIA-NeMo/Gym/issues/1416, https://github.com/sgl-project/sglang/issues/18378)",
+  async (name) => {
+    const mock = await startMock(name);
+    const { engine } = await openForTest(name, engineClient([mock.url]));
+    const rollout = await rolloutWith({ chatEngine: engine });
+    await playRollout(rollout, TURNS);
+    const { entries, incomplete } = await rollout.store.freeze("r1");
+    expect(incomplete).toBe(false);
+    const [first, ...rest] = byLength(entries);
+    expect(first?.parent_resolution).toBe("ROOT");
+    const reasons = rest.map((entry) => entry.parent_resolution_reason ?? entry.parent_resolution);
+    // The template drops the empty thinking block of every earlier turn, so no prompt begins with its parent's ids.
+    for (const reason of reasons)
+      expect(reason).toMatch(/^HISTORY_REWRITTEN: token \d+ is \d+, the parent's is \d+$/);
+    const build = buildTrajectory(entries, { rolloutId: "r1" });
+    expect(build).toMatchObject({ masked: true, metrics: { unresolved_calls: TURNS - 1 } });
+  },
+);
 
 const USABLE = new Set<MockFault>([
   "missing_logprobs",
@@ -113,7 +118,9 @@ const USABLE = new Set<MockFault>([
 ]);
 const RETRIED = new Set<MockFault>(["status_429", "status_503"]);
 
-describe.each([...TOKEN_ENGINES, "vllm_chat"] as const)("faults of %s", (name) => {
+const isChat = (name: EngineName) => CHAT_ENGINES.some((one) => one === name);
+
+describe.each([...TOKEN_ENGINES, ...CHAT_ENGINES])("faults of %s", (name) => {
   test.each(MOCK_FAULTS)(
     "F1 F16 %s is masked or an error, never a record (https://github.com/vllm-project/vllm/issues/27482, https://github.com/PrimeIntellect-ai/prime-rl/issues/1646)",
     async (fault) => {
@@ -128,7 +135,7 @@ describe.each([...TOKEN_ENGINES, "vllm_chat"] as const)("faults of %s", (name) =
       const ledger = await rollout.server.sealRollout("r1");
       const { entries, incomplete } = await rollout.store.freeze("r1");
       // A chat engine has no prompt of ours to compare with: what the server reports is the prompt.
-      const isHarmless = fault === "other_prompt" && name === "vllm_chat";
+      const isHarmless = fault === "other_prompt" && isChat(name);
       if (RETRIED.has(fault) || isHarmless) {
         expect(response.status).toBe(200);
         expect([entries.length, incomplete]).toEqual([1, false]);
@@ -141,8 +148,8 @@ describe.each([...TOKEN_ENGINES, "vllm_chat"] as const)("faults of %s", (name) =
         expect(ledger).toMatchObject({ started: 1, captureLost: 1 });
         return;
       }
-      // vllm_chat has no tokenizer to know the vocabulary by; the id is still no int32 of a record's bounds.
-      if (fault === "id_out_of_range" && name === "vllm_chat") return;
+      // No tokenizer to know the vocabulary by; the id is still no int32 of a record's bounds.
+      if (fault === "id_out_of_range" && isChat(name)) return;
       expect(response.status).toBe(529);
       expect(await response.json()).toMatchObject({ type: "error" });
       expect(ledger).toMatchObject({ started: 1, failed: 1, captureLost: 0 });
@@ -181,14 +188,17 @@ describe("context", () => {
     expect(await rollout.server.sealRollout("r1")).toMatchObject({ started: 1 });
   });
 
-  test("vllm_chat: the server's own limit is taken where max_tokens does not fit", async () => {
-    const mock = await startMock("vllm_chat", { maxModelLen: 300 });
-    const { engine } = await openForTest("vllm_chat", engineClient([mock.url]));
-    const rollout = await rolloutWith({ chatEngine: engine });
-    expect((await rollout.call(userRequest("hi", { max_tokens: 32_000 }))).status).toBe(200);
-    const refused = await rollout.call(userRequest("hi ".repeat(400)));
-    expect(refused.status).toBe(400);
-  });
+  test.each(CHAT_ENGINES)(
+    "%s: the server's own limit is taken where max_tokens does not fit",
+    async (name) => {
+      const mock = await startMock(name, { maxModelLen: 300 });
+      const { engine } = await openForTest(name, engineClient([mock.url]));
+      const rollout = await rolloutWith({ chatEngine: engine });
+      expect((await rollout.call(userRequest("hi", { max_tokens: 32_000 }))).status).toBe(200);
+      const refused = await rollout.call(userRequest("hi ".repeat(400)));
+      expect(refused.status).toBe(400);
+    },
+  );
 
   test("an overflow of the continued history begins a new segment where the template's history is shorter", async () => {
     const mock = await startMock("vllm", {
@@ -236,22 +246,68 @@ test("F15. a call that overlaps a policy update is stamped with both versions (h
   ]);
 });
 
-test.each(["vllm_generate", "sglang"] as const)(
-  "%s: the weight version that the engine reports is recorded",
+/** Four tokens. */
+const FOUR = { token_ids: [1, 2, 3, 151_645] };
+
+const VERSIONED = ["vllm_generate", "sglang", "sglang_chat"] as const;
+
+test.each(VERSIONED)("%s: the weight version that the engine reports is recorded", async (name) => {
+  const mock = await startMock(name);
+  mock.weightVersion = 3;
+  const { engine } = await openForTest(name, engineClient([mock.url]));
+  const rollout = await rolloutWith({ chatEngine: engine });
+  await rollout.call(userRequest("hi"));
+  mock.weightVersion = 4;
+  await rollout.call(userRequest("hi again"));
+  const { entries } = await rollout.store.freeze("r1");
+  const versions = byLength(entries).map((e) => [e.policy_version_start, e.policy_version_end]);
+  expect(versions).toEqual([
+    [3, 3],
+    // SGLang tells the version at the end: the call may have begun with the one that was told before.
+    [name === "vllm_generate" ? 4 : 3, 4],
+  ]);
+});
+
+test.each(VERSIONED)(
+  "F15. %s: spans of versions are recorded and delivered as the engine reports them (https://github.com/vllm-project/vllm/issues/54443, https://github.com/sgl-project/sglang/pull/32660)",
   async (name) => {
-    const mock = await startMock(name);
-    mock.weightVersion = 3;
+    const mock = await startMock(name, {
+      script: [...(name === "vllm_generate" ? [FOUR] : []), FOUR, FOUR],
+    });
+    mock.weightVersion = 7;
     const { engine } = await openForTest(name, engineClient([mock.url]));
     const rollout = await rolloutWith({ chatEngine: engine });
-    await rollout.call(userRequest("hi"));
-    mock.weightVersion = 4;
-    await rollout.call(userRequest("hi again"));
+    const before = mock.calls.length;
+    await engine.pause?.();
+    const calling = rollout.call(userRequest("hi"));
+    await mock.called(before + 1);
+    mock.weightVersion = 8;
+    await engine.resume?.();
+    expect((await calling).status).toBe(200);
     const { entries } = await rollout.store.freeze("r1");
-    const versions = byLength(entries).map((e) => [e.policy_version_start, e.policy_version_end]);
-    expect(versions).toEqual([
-      [3, 3],
-      [name === "sglang" ? 3 : 4, 4],
+    const spans = [
+      { version: 7, start: 0, end: 2 },
+      { version: 8, start: 2, end: 4 },
+    ];
+    expect(entries).toMatchObject([
+      { policy_version_start: 7, policy_version_end: 8, policy_version_spans: spans },
     ]);
+    const rebuilt = rebuildResponse(buildTrajectory(entries, { rolloutId: "r1" }));
+    expect(rebuilt?.output.map((item) => item["policy_version_spans"])).toEqual([spans]);
+  },
+);
+
+test.each(["vllm", "llama_cpp", "vllm_chat"] as const)(
+  "%s: no spans are made up where the engine tells none",
+  async (name) => {
+    const mock = await startMock(name);
+    mock.weightVersion = 7;
+    const { engine } = await openForTest(name, engineClient([mock.url]));
+    const rollout = await rolloutWith({ chatEngine: engine }, { policyVersion: 5 });
+    await rollout.call(userRequest("hi"));
+    const [entry] = (await rollout.store.freeze("r1")).entries;
+    expect(entry).toMatchObject({ policy_version_start: 5, policy_version_end: 5 });
+    expect(entry).not.toHaveProperty("policy_version_spans");
   },
 );
 
@@ -274,4 +330,28 @@ describe("openai_compatible", () => {
     });
     expect(mock.calls.at(-1)?.body).not.toHaveProperty("return_token_ids");
   });
+
+  test.each([
+    [{ type: "any" }, "required"],
+    [
+      { type: "tool", name: "Bash" },
+      { type: "function", function: { name: "Bash" } },
+    ],
+    [{ type: "none" }, "none"],
+  ])(
+    "a tool_choice %j is the server's to obey: nothing of it is trained on",
+    async (choice, want) => {
+      const mock = await startMock("openai_compatible");
+      const { engine } = await openForTest("openai_compatible", engineClient([mock.url]));
+      const { url } = await rolloutWith({ chatEngine: engine });
+      const tools = [{ name: "Bash", description: "run", input_schema: { type: "object" } }];
+      const body = userRequest("hi", { tools, tool_choice: choice });
+      const response = await fetch(`${url}/v1/messages`, {
+        method: "POST",
+        body: JSON.stringify(body),
+      });
+      expect(response.status).toBe(200);
+      expect(mock.calls.at(-1)?.body["tool_choice"]).toEqual(want);
+    },
+  );
 });

@@ -114,4 +114,78 @@ describe("corral inspect", () => {
       "",
     ]);
   });
+
+  it("tells without a rollout what the stores of a folder hold, and leaves them as they are", async () => {
+    const { base, dir } = await runFolder();
+    const store = new TokenCaptureStore({ dir, now: () => Date.UTC(2026, 0, 2) });
+    const [first] = entries as [TokenEntry];
+    const of = (rollout_id: string): TokenEntry => ({ ...first, rollout_id });
+    for (const id of ["sound", "late", "two-roots", "dropped", "died"]) {
+      await store.open(id);
+      await store.put(of(id));
+    }
+    await store.beginCall("r1", "c9");
+    await store.beginCall("r1", "c10");
+    await store.endCall("r1", "c10", "aborted");
+    await store.put({ ...of("two-roots"), model_call_id: "c2" });
+    for (const id of ["sound", "late", "two-roots", "died"]) await store.freeze(id);
+    await expect(store.put({ ...of("late"), model_call_id: "c2" })).rejects.toThrow();
+    await store.drop("dropped", await store.freeze("dropped"));
+    await expect(store.put(of("dropped"))).rejects.toThrow();
+    await store.close();
+    const finished = { rolloutId: "died", outcome: {} };
+    fs.writeFileSync(
+      path.join(dir, "journal.jsonl"),
+      `${JSON.stringify({ state: "finished", finished, ledgers: [null] })}\n`,
+    );
+
+    const { code, stdout } = await runCorral(["inspect", "--dir", base, "--json"]);
+    expect(code).toBe(0);
+    const { stores } = JSON.parse(stdout);
+    expect(stores).toHaveLength(1);
+    const [told] = stores;
+    expect(told).toMatchObject({
+      dir,
+      storeVersion: 1,
+      rollouts: { open: 1, frozen: 4, retired: 1 },
+      calls: 8,
+      failedCalls: 0,
+      abortedCalls: 1,
+      unsettledCalls: 1,
+      generatedTokens: 8,
+      incomplete: 1,
+      incompleteReasons: { PUT_AFTER_FREEZE: 1 },
+      refusedPuts: 1,
+      lateWrites: 1,
+      newestMs: Date.UTC(2026, 0, 2),
+      frozenIds: ["sound", "late", "two-roots", "died"],
+      masked: 3,
+    });
+    expect(told.maskReasons).toMatchObject({
+      CAPTURE_INCOMPLETE: 1,
+      WORKER_DIED: 1,
+      UNRESOLVED_RETRY: 1,
+    });
+    expect(told.recordBytes).toBeGreaterThan(0);
+    expect(told.fileBytes).toBeGreaterThan(told.recordBytes);
+
+    const text = await runCorral(["inspect", "--dir", dir]);
+    expect(text.stdout).toContain("  rollouts    1 open, 4 frozen, 1 retired\n");
+    expect(text.stdout).toContain("  incomplete  1: PUT_AFTER_FREEZE 1\n");
+    expect(text.stdout).toContain("  refused     1 puts, 1 late writes\n");
+    expect(text.stdout).toMatch(/ {2}masked {6}3: [A-Z_ 0-9,]*CAPTURE_INCOMPLETE 1/);
+    const again = await runCorral(["inspect", "--dir", base, "--json"]);
+    expect(again.stdout).toBe(stdout);
+  });
+
+  it.each([
+    [["inspect"], /^corral: --dir: must be given, alone/],
+    [["inspect", "--entries", "x"], /^corral: --dir: must be given, alone/],
+    [["inspect", "--dir", "/nowhere"], /--dir: \/nowhere holds no capture\.db; allowed: /],
+    [["inspect", "--dir", "package.json"], /--dir: package\.json holds no capture\.db/],
+  ])("%j exits with 2 and one line", async (args, message) => {
+    const { code, stderr } = await runCorral(args);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(message);
+  });
 });

@@ -201,6 +201,38 @@ describe("launch", () => {
     expect(run.stats()).toMatchObject({ stale: 1, trainable: 1 });
   });
 
+  it("H1. says once what makes a run worthless, and stops at max_mask_fraction with the reason", async () => {
+    const warned: string[] = [];
+    const logger = { ...quiet, warn: (_: object, message: string) => void warned.push(message) };
+    const bad = config({ harness: "silent", rollout: { group_size: 4 } });
+    const { token_id_capture } = bad;
+    const limit = { max_mask_fraction: 0.5, mask_fraction_min_samples: 12 };
+    const strict = { ...bad, token_id_capture: { ...token_id_capture, ...limit } };
+    await using run = await launch(strict, { logger });
+    const walk = async () => {
+      for await (const group of run.rolloutGroups(tasks(8))) {
+        expect(group.trainable).toEqual([]);
+        await group.accept();
+      }
+    };
+    const stopped = {
+      code: "RUN_STOPPED",
+      reason: "mask_fraction",
+      message: expect.stringMatching(/masked; token_id_capture.max_mask_fraction is 0.5$/),
+    };
+    await expect(walk()).rejects.toMatchObject(stopped);
+    await expect(walk()).rejects.toMatchObject(stopped);
+    expect(warned.filter((message) => message.includes("nothing to train on"))).toHaveLength(1);
+  });
+
+  it("stops at rollout.deadline_s with the reason", async () => {
+    await using run = await start({ harness: "stuck", rollout: { deadline_s: 1 } });
+    await expect(run.rollout(tasks(1)[0])).rejects.toMatchObject({
+      code: "RUN_STOPPED",
+      reason: "deadline",
+    });
+  });
+
   it("refuses a second process's run, a bad name and a bad group size", async () => {
     await using run = await start();
     await expect(start()).rejects.toMatchObject({ code: "RUN_LOCKED" });

@@ -120,6 +120,31 @@ describe.each(Object.values(WIRE_DIALECTS))("$name", (dialect) => {
     expect(JSON.stringify(raw)).toContain(`"${said[dialect.name]}"`);
   });
 
+  test.each(["any", "one"])(
+    "a choice that would force %s tool is refused; nothing is sampled or lost",
+    async (which) => {
+      const { store, base, engine, call } = await capturedRollout(["done<|im_end|>"]);
+      const forced = {
+        messages: which === "any" ? { type: "any" } : { type: "tool", name: "Bash" },
+        chat: which === "any" ? "required" : { type: "function", function: { name: "Bash" } },
+        responses: which === "any" ? "required" : { type: "function", name: "Bash" },
+      }[dialect.name];
+      const request = dialect.request("policy", "go", { tool_choice: forced, stream: true });
+      const response = await post(base, dialect, request, keyHeaders("r1"));
+      expect(response.status).toBe(400);
+      const { type, message } = dialect.error((await response.json()) as object);
+      expect(type).toBe("invalid_request_error");
+      const what = which === "any" ? "a tool call" : 'a call of "Bash"';
+      expect(message).toBe(
+        `tool_choice asks to force ${what}, and this model samples its own tokens only; allowed: auto, none`,
+      );
+      expect(engine.requests).toEqual([]);
+      await call(dialect, dialect.request("policy", "go"));
+      const { entries, incomplete } = await store.freeze("r1");
+      expect([entries.length, incomplete]).toEqual([1, false]);
+    },
+  );
+
   test("forbidden tools stay in the prompt; a call made anyway is text, and the chain goes on", async () => {
     const { store, call } = await capturedRollout([TWO_CALLS, "done<|im_end|>"]);
     const choice = dialect.name === "messages" ? { type: "none" } : "none";

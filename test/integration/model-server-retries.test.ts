@@ -7,6 +7,7 @@ import {
   type TokenCaptureStore,
 } from "../../src/capture/index.js";
 import { temporaryStore } from "../support/capture.js";
+import { post, WIRE_DIALECTS } from "../support/dialect-wire.js";
 import { parseEvents, readMessage, type StreamedMessage } from "../support/messages-stream.js";
 import {
   keyHeaders,
@@ -206,18 +207,31 @@ test("a rejected retry deletes nothing (https://github.com/radixark/miles/pull/3
   expect(metrics(row)).toMatchObject({ n_calls: 2, chains: 1, mask_reasons: [] });
 });
 
-test("the record is durable when the terminal event arrives: a harness that ends there loses nothing (https://github.com/PrimeIntellect-ai/verifiers/pull/1864)", async () => {
-  const rollout = await startRollout(["done<|im_end|>"]);
-  const request = { ...body(user("hi")), stream: true };
-  const response = await postMessages(rollout.base("r1"), request, keyHeaders("r1"));
-  let seen = "";
-  for await (const chunk of response.body as ReadableStream<Uint8Array>) {
-    seen += Buffer.from(chunk).toString();
-    if (!seen.includes("event: message_stop")) continue;
-    const { entries, incomplete } = await rollout.store.freeze("r1");
-    expect(entries).toHaveLength(1);
-    expect(incomplete).toBe(false);
-    return;
-  }
-  expect.unreachable("the stream has no terminal event");
-});
+const TERMINALS = [
+  ["messages", "event: message_stop"],
+  ["chat", "data: [DONE]"],
+  ["responses", "event: response.completed"],
+] as const;
+
+test.each(TERMINALS)(
+  "%s: the record is durable when the terminal event arrives: a harness that ends there loses no turn and no reward (https://github.com/PrimeIntellect-ai/verifiers/pull/1864)",
+  async (name, terminal) => {
+    const dialect = WIRE_DIALECTS[name];
+    const rollout = await startRollout([bash("ls"), "done<|im_end|>"]);
+    const say = (request: object) => post(rollout.base("r1"), dialect, request, keyHeaders("r1"));
+    const first = dialect.request("policy", "do it", { stream: true });
+    const answer = dialect.read(await (await say(first)).text(), true);
+    const last = await say(dialect.next(first, answer, "a.txt"));
+    let seen = "";
+    for await (const chunk of last.body as ReadableStream<Uint8Array>) {
+      seen += Buffer.from(chunk).toString();
+      if (seen.includes(terminal)) break;
+    }
+    expect(seen).toContain(terminal);
+    // Frozen at once: no seal that could wait for a record that is still on its way.
+    const row: RolloutResult = { _ng_rollout_id: "r1", reward: 1 };
+    await finalizeRolloutTokenCapture(row, rollout.store, { terminal: { text: "done" } });
+    expect(metrics(row)).toMatchObject({ n_calls: 2, chains: 1, roots: 1, mask_reasons: [] });
+    expect(isTrainable(row)).toBe(true);
+  },
+);

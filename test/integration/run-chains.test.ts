@@ -5,6 +5,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import {
   flattenTrajectory,
+  inspectStores,
   isTrainable,
   loadConfig,
   type RunEvent,
@@ -24,7 +25,7 @@ beforeEach(() => {
 });
 afterEach(() => fs.rmSync(folder, { recursive: true }));
 
-function rawConfig(harness: string, capture: object = {}) {
+function rawConfig(harness: string, capture: object = {}, concurrency = 2) {
   const sampling_overrides = { temperature: 1, top_p: 1, top_k: 0, max_tokens: 32 };
   return {
     token_id_capture: { enabled: true, dir: path.join(folder, "captures"), ...capture },
@@ -37,7 +38,7 @@ function rawConfig(harness: string, capture: object = {}) {
         module: `${path.join(fixtures, "harness.mjs")}#${harness}`,
         model: "policy",
         token_id_capture: true,
-        concurrency: 2,
+        concurrency,
         timeout_s: 60,
       },
     },
@@ -52,9 +53,9 @@ const tasks = (count: number) =>
     verifier: `${path.join(fixtures, "verifiers.mjs")}#always`,
   }));
 
-async function run(harness: string, capture: object, count: number) {
+async function run(harness: string, capture: object, count: number, concurrency = 2) {
   const events: RunEvent[] = [];
-  const config = loadConfig(rawConfig(harness, capture));
+  const config = loadConfig(rawConfig(harness, capture, concurrency));
   const summary = await runRollouts({
     config,
     tasks: tasks(count),
@@ -156,5 +157,37 @@ describe("health", () => {
     const explained = await runCorral(["explain", "0-0", "--dir", path.join(folder, "captures")]);
     expect(explained.stdout).toMatch(/masked: UNRESOLVED_RETRY/);
     expect(explained.stdout.match(/: retry \(UNRESOLVED_RETRY\)/g)).toHaveLength(2);
+  });
+});
+
+describe("retention", () => {
+  const stored = async () => {
+    const [store] = await inspectStores(path.join(folder, "captures"));
+    if (store === undefined) throw new Error("the run has a store");
+    return store;
+  };
+
+  it("keep_masked_mb bounds the evidence of masked rollouts while a run goes on and when it starts again; no row goes", async () => {
+    // Each leaves about 3 kB: two or so fit.
+    const keep_masked_mb = 0.007;
+    const { summary } = await run("twice", { keep_masked_mb }, 4, 1);
+    expect(summary).toMatchObject({ rollouts: 4, masked: 4 });
+    const { rollouts, recordBytes, frozenIds, masked, maskReasons } = await stored();
+    expect(recordBytes).toBeLessThanOrEqual(keep_masked_mb * 1e6);
+    expect(rollouts.frozen).toBeGreaterThan(0);
+    expect(rollouts).toEqual({ open: 0, frozen: masked, retired: 4 - masked });
+    // One after the other: the newest stay.
+    expect(frozenIds).toEqual(["0-0", "1-0", "2-0", "3-0"].slice(-masked));
+    expect(maskReasons).toEqual({ UNRESOLVED_RETRY: masked, MULTIPLE_ROOTS: masked });
+
+    const rows = fs.readFileSync(out, "utf8");
+    await run("twice", { keep_masked_mb: 0 }, 4, 1);
+    expect(await stored()).toMatchObject({
+      rollouts: { open: 0, frozen: 0, retired: 4 },
+      calls: 0,
+      recordBytes: 0,
+    });
+    expect(fs.readFileSync(out, "utf8")).toBe(rows);
+    expect(readRows()).toHaveLength(4);
   });
 });

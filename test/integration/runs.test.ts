@@ -2,7 +2,15 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { isTrainable, loadConfig, type RunEvent, runRollouts, verifyRollouts } from "corral";
+import {
+  exportRollouts,
+  isTrainable,
+  loadConfig,
+  type RunEvent,
+  runRollouts,
+  verifyRollouts,
+} from "corral";
+import { TokenCaptureStore } from "corral/capture";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { runCorral, startCorral } from "../support/corral-cli.js";
 
@@ -154,6 +162,45 @@ describe("a run", () => {
       expect(row).not.toHaveProperty("_ng_token_capture");
       expect(row).not.toHaveProperty("mask_sample");
     }
+  });
+
+  it("K1. K2. exports what a run keeps, token for token as it was recorded, and nothing that one retired", async () => {
+    const target = path.join(folder, "export.jsonl");
+    const exported = (dir: string) => exportRollouts({ dir, format: "verl", out: target });
+    const kept = path.join(folder, "kept");
+    await run({ capture: { dir: kept, rebuild_response: false } }, tasks(3));
+    expect(await exported(kept)).toMatchObject({ rows: 3, exported: 3, skipped: 0 });
+
+    const [name = ""] = fs.readdirSync(kept);
+    const store = new TokenCaptureStore({ dir: path.join(kept, name) });
+    for (const line of fs.readFileSync(target, "utf8").trim().split("\n")) {
+      const { prompt_ids, response_ids, response_mask, extra_fields } = JSON.parse(line);
+      const { entries = [] } = (await store.peek(extra_fields.rollout_id)) ?? {};
+      const [first, last] = [entries[0], entries.at(-1)];
+      expect(entries).toHaveLength(3);
+      expect(prompt_ids).toEqual([...(first?.prompt_token_ids ?? [])]);
+      expect([...prompt_ids, ...response_ids]).toEqual([
+        ...(last?.prompt_token_ids ?? []),
+        ...(last?.generation_token_ids ?? []),
+      ]);
+      const sampled = response_ids.filter((_: number, at: number) => response_mask[at] === 1);
+      expect(sampled).toEqual(entries.flatMap((entry) => [...entry.generation_token_ids]));
+    }
+    await store.close();
+
+    out = path.join(folder, "again.jsonl");
+    const retired = path.join(folder, "retired");
+    await run({ capture: { dir: retired } }, tasks(1));
+    expect(await exported(retired)).toMatchObject({ rows: 0, exported: 0, skipped: 0 });
+
+    const refused = { format: "verl", out: path.join(folder, "x") } as const;
+    const both = exportRollouts({ ...refused, rollouts: out, dir: kept });
+    await expect(both).rejects.toThrow("--rollouts, --dir: exactly one");
+    const empty = path.join(folder, "empty");
+    fs.mkdirSync(empty);
+    const none = exportRollouts({ ...refused, dir: empty });
+    await expect(none).rejects.toMatchObject({ code: "RUN_DIRECTORY" });
+    expect(fs.existsSync(refused.out)).toBe(false);
   });
 
   it("stops when too many rows are masked", async () => {

@@ -18,10 +18,10 @@ import { temporaryStore } from "../support/capture.js";
 import { ManualClock } from "../support/manual-clock.js";
 import { parseEvents, readMessage } from "../support/messages-stream.js";
 import {
+  ACTOR_SETTINGS,
   keyHeaders,
   postMessages,
   SECRET,
-  SETTINGS,
   startServer,
   storeCapture,
   userRequest,
@@ -54,7 +54,7 @@ async function start() {
       const engine = { kind: "embedded" as const, policy };
       const capture = { kind: "store" as const, store };
       const limits = { putTimeoutMs: 2000 };
-      const options = { ...SETTINGS, workerIndex, engine, capture, limits };
+      const options = { ...ACTOR_SETTINGS, workerIndex, engine, capture, limits };
       return runtime.spawn(modelServer, options, shared);
     }),
   );

@@ -4,6 +4,7 @@ import type { ChatEngine, TokenEngine } from "../../src/actors/model-server/engi
 import { openLlamaCpp } from "../../src/actors/model-server/engines/llama-cpp.js";
 import { OpenaiCompatibleEngine } from "../../src/actors/model-server/engines/openai-compatible.js";
 import { openSglang } from "../../src/actors/model-server/engines/sglang.js";
+import { openSglangChat } from "../../src/actors/model-server/engines/sglang-chat.js";
 import type { EngineStart } from "../../src/actors/model-server/engines/start.js";
 import {
   type HistoryMode,
@@ -35,16 +36,20 @@ export type EngineName =
   | "sglang"
   | "llama_cpp"
   | "vllm_chat"
+  | "sglang_chat"
   | "openai_compatible";
 
 export const TOKEN_ENGINES = ["vllm", "vllm_generate", "sglang", "llama_cpp"] as const;
+
+/** Servers that render and parse by themselves, and tell ids. */
+export const CHAT_ENGINES = ["vllm_chat", "sglang_chat"] as const;
 
 /** A mock engine of the shape that the engine speaks, closed when the test ends. */
 export async function startMock(
   name: EngineName,
   options: Partial<MockEngineOptions> = {},
 ): Promise<MockEngine> {
-  const shape = name === "sglang" || name === "llama_cpp" ? name : "vllm";
+  const shape = name === "llama_cpp" ? name : name.startsWith("sglang") ? "sglang" : "vllm";
   const mock = await MockEngine.start({
     shape,
     logprobsMode: "processed_logprobs",
@@ -90,6 +95,7 @@ export async function openForTest(
   const probeIds = await emitted("<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
   const start: EngineStart = { client, model: undefined, probeIds, signal };
   if (name === "vllm_chat") return openVllmChat(start, { enable_thinking: false });
+  if (name === "sglang_chat") return openSglangChat(start, { enable_thinking: false });
   const { engine, warnings } = await openToken(name, start);
   return { engine: new TokenChatEngine(engine, await qwen3Renderer(), history), warnings };
 }

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { onTestFinished } from "vitest";
 import type { CaptureClient } from "../../src/actors/model-server/capture-client.js";
+import type { Clock } from "../../src/actors/model-server/clock.js";
 import {
   type ChatEngine,
   FULL_CAPABILITIES,
@@ -23,15 +24,14 @@ import { ChatTemplateRenderer } from "../../src/actors/model-server/renderers/ch
 import { rolloutKey } from "../../src/actors/model-server/rollout-key.js";
 import { StoreSink, type TokenCaptureStore, type TokenSink } from "../../src/capture/index.js";
 import { loadQwen3Vocabulary, qwen3ChatTemplate } from "../../src/embedded-policy/index.js";
-import type { ManualClock } from "./manual-clock.js";
 
 export const SECRET = new Uint8Array(32).fill(7);
 
-export const SETTINGS: ModelServerSettings = {
+/** As the actor takes them. */
+export const ACTOR_SETTINGS: Omit<ModelServerSettings, "workerGeneration"> = {
   host: "127.0.0.1",
   port: 0,
   workerIndex: 0,
-  workerGeneration: 0,
   model: "policy",
   samplingOverrides: {},
   runSeed: 1,
@@ -39,6 +39,8 @@ export const SETTINGS: ModelServerSettings = {
   requireRolloutKey: true,
   maxModelCalls: 100,
 };
+
+export const SETTINGS: ModelServerSettings = { ...ACTOR_SETTINGS, workerGeneration: 0 };
 
 const silentLogger = { warn: () => undefined, error: () => undefined };
 
@@ -150,7 +152,7 @@ type ServerParts = {
   /** In place of `engine` and Qwen3's renderer. */
   chatEngine?: ChatEngine;
   capture?: CaptureClient | null;
-  clock?: ManualClock;
+  clock?: Clock;
   history?: HistoryMode;
 };
 

@@ -43,7 +43,7 @@ class Lanes {
   async #call(id, entry) {
     const call = entry.model_call_id;
     say("beginning", id, call);
-    await this.sink.beginCall(id, call);
+    await this.sink.beginCall(id, call, entry.prompt_token_ids);
     if (Math.random() < 0.1) {
       await this.sink.endCall(id, call, "failed");
       say("ended", id, call);

@@ -9,10 +9,12 @@
 import type { HarnessOutcome, HarnessRequest, RolloutFailure } from "../rollout.js";
 import type { HarnessContext } from "./context.js";
 import type { Harness, HarnessRun } from "./harness.js";
+import { startClaudeAgentSdk } from "./kinds/claude-agent-sdk.js";
 import { startClaudeCode } from "./kinds/claude-code.js";
 import { startCodex } from "./kinds/codex.js";
 import { startCommand } from "./kinds/command.js";
 import { FunctionHarness } from "./kinds/function.js";
+import { startOpencode } from "./kinds/opencode.js";
 import { startPi } from "./kinds/pi.js";
 import { type ResolvedAgentHarnessOptions, tempRootOf } from "./options.js";
 import { taskPrompt } from "./prompt.js";
@@ -146,8 +148,12 @@ function startHarness(
   switch (options.kind) {
     case "claude_code":
       return startClaudeCode(options, directories, logger);
+    case "claude_agent_sdk":
+      return startClaudeAgentSdk(options, directories, logger);
     case "codex":
       return startCodex(options, directories, logger);
+    case "opencode":
+      return startOpencode(options, directories, logger);
     case "pi":
       return startPi(options, directories, logger);
     case "command":

@@ -8,7 +8,7 @@
  */
 import { z } from "zod";
 import type { RolloutFailure } from "../rollout.js";
-import type { CliReader, CliResult } from "./cli-harness.js";
+import { type CliReader, type CliResult, jsonLine } from "./cli-harness.js";
 
 const AssistantLine = z.looseObject({
   type: z.literal("assistant"),
@@ -35,14 +35,9 @@ export class ClaudeResultReader implements CliReader {
   #result: ResultLine | null = null;
 
   line(text: string): void {
-    // Only two kinds of line matter; tool results can be megabytes and are not worth a parse.
-    if (!text.startsWith('{"type":"assistant"') && !text.startsWith('{"type":"result"')) return;
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch {
-      return;
-    }
+    // Tool results can be megabytes and are not worth a parse. A result line may have its type anywhere (2.1.332).
+    if (text.startsWith('{"type":"user"')) return;
+    const value = jsonLine(text);
     const result = ResultLine.safeParse(value);
     if (result.success) {
       this.#result = result.data;

@@ -13,8 +13,9 @@ export interface CliPackage {
   readonly title: string;
   /** npm package. */
   readonly name: string;
-  /** The version that is tested. */
+  /** The version that is tested, and installed. */
   readonly version: string;
+  readonly alsoTested?: readonly string[];
   /** Name of the executable. */
   readonly bin: string;
 }
@@ -59,8 +60,12 @@ export async function checkVersion(
   logger: HarnessLogger,
 ): Promise<void> {
   const version = await printedVersion(cli, command, directory, owner);
-  if (!version.split(/\s+/).includes(cli.version))
-    logger.warn({ command, version }, `${cli.title} is not ${cli.version}, the version tested`);
+  const tested = [cli.version, ...(cli.alsoTested ?? [])];
+  if (!version.split(/\s+/).some((word) => tested.includes(word)))
+    logger.warn(
+      { command, version },
+      `${cli.title} is not ${tested.join(" or ")}, the version tested`,
+    );
 }
 
 /**
@@ -145,7 +150,7 @@ async function executable(file: string): Promise<string | null> {
   }
 }
 
-function notInstalled(cli: CliPackage, what: string, cause?: unknown): AgentHarnessError {
+export function notInstalled(cli: CliPackage, what: string, cause?: unknown): AgentHarnessError {
   const install = `npm install --save-dev ${cli.name}@${cli.version}`;
   return new AgentHarnessError("HARNESS_NOT_FOUND", `${what}; install it with: ${install}`, {
     cause,

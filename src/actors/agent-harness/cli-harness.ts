@@ -5,6 +5,7 @@
  * C2. As root it runs as an unprivileged user when that works on this machine; the probe at start decides.
  * C3. A run of more turns than it may have is ended as MAX_TURNS, also where the CLI knows no such limit.
  */
+import type { Readable } from "node:stream";
 import type { RolloutFailure } from "../rollout.js";
 import { baseEnvironment } from "./cli-binary.js";
 import type { HarnessLogger } from "./context.js";
@@ -16,7 +17,7 @@ import type {
   WorkingDirectory,
 } from "./harness.js";
 import { type Isolation, isolated } from "./isolation.js";
-import { type EndCause, runSubprocess } from "./subprocess.js";
+import { type EndCause, runSubprocess, type SubprocessEnd } from "./subprocess.js";
 import { type WorkingDirectories, writeHomeFiles } from "./working-directory.js";
 
 /** `nobody` / `nogroup` on Debian, and an id no account has elsewhere. */
@@ -28,7 +29,9 @@ export interface CliInvocation {
   readonly env: Readonly<Record<string, string>>;
   readonly args: readonly string[];
   /** Undefined: `/dev/null`. */
-  readonly stdin?: string;
+  readonly stdin?: string | Readable;
+  /** Also called with every line of standard output. */
+  readonly onLine?: (line: string) => void;
   /** Written into the fresh home before the start: relative path → text. */
   readonly homeFiles?: Readonly<Record<string, string>>;
 }
@@ -48,10 +51,14 @@ export interface CliReader {
   result(exitCode: number | null): CliResult;
 }
 
+/** Starts the CLI; settles when nothing of it is left. */
+export type CliStart = (invocation: CliInvocation) => Promise<SubprocessEnd>;
+
 export interface CliProfile {
   /** Absolute path of the program. */
   readonly binary: string;
-  invocation(launch: HarnessLaunch, owner: ProcessOwner | null): CliInvocation;
+  /** Starts the CLI once, as this launch needs it, and waits for its end. */
+  drive(launch: HarnessLaunch, owner: ProcessOwner | null, start: CliStart): Promise<SubprocessEnd>;
   openReader(): CliReader;
   /** Resolves when the CLI runs so. @throws HARNESS_NOT_FOUND when it does not. */
   probe(
@@ -101,37 +108,22 @@ export class CliHarness implements Harness {
   }
 
   async run(launch: HarnessLaunch): Promise<HarnessRun> {
-    const { directory, request } = launch;
-    const invocation = this.#profile.invocation(launch, this.owner);
-    await writeHomeFiles(directory, invocation.homeFiles ?? {}, this.owner);
-    const { isolation, readable, maxOutputBytes, killGraceMs } = this.#options;
-    const { binary } = this.#profile;
-    const [command, ...wrapper] = await isolated(isolation, binary, directory, readable);
+    const { timeoutMs, maxTurns } = launch.request;
     const reader = this.#profile.openReader();
     const tooMany = new AbortController();
-    const end = await runSubprocess({
-      command,
-      args: [...wrapper, ...invocation.args],
-      env: { ...baseEnvironment(directory), ...invocation.env }, // C1
-      cwd: directory.cwd,
-      root: directory.root,
-      owner: this.owner,
-      ...(invocation.stdin === undefined ? {} : { stdin: invocation.stdin }),
-      timeoutMs: request.timeoutMs,
-      killGraceMs,
-      maxOutputBytes,
-      signal: AbortSignal.any([launch.signal, tooMany.signal]),
-      register: (pgid) => this.#directories.adopt(directory, pgid),
-      onLine: (line) => {
-        reader.line(line);
-        if (reader.turns > request.maxTurns) tooMany.abort(); // C3
-      },
-    });
+    const signal = AbortSignal.any([launch.signal, tooMany.signal]);
+    const onLine = (line: string): void => {
+      reader.line(line);
+      if (reader.turns > maxTurns) tooMany.abort(); // C3
+    };
+    const end = await this.#profile.drive(launch, this.owner, (invocation) =>
+      this.#start(launch, invocation, signal, onLine),
+    );
     const said = reader.result(end.exitCode);
     const forced =
       end.cause === "cancelled" && !launch.signal.aborted
-        ? maxTurns(request.maxTurns)
-        : forcedEnd(end.cause, request.timeoutMs, maxOutputBytes);
+        ? tooManyTurns(maxTurns)
+        : forcedEnd(end.cause, timeoutMs, this.#options.maxOutputBytes);
     return {
       finalText: forced === null ? said.finalText : null,
       finalMessageId: said.finalMessageId,
@@ -139,6 +131,36 @@ export class CliHarness implements Harness {
       exitCode: end.exitCode,
       stderrTail: end.stderrTail,
     };
+  }
+
+  async #start(
+    { directory, request }: HarnessLaunch,
+    { args, env, stdin, onLine, homeFiles = {} }: CliInvocation,
+    signal: AbortSignal,
+    read: (line: string) => void,
+  ): Promise<SubprocessEnd> {
+    await writeHomeFiles(directory, homeFiles, this.owner);
+    const { isolation, readable, maxOutputBytes, killGraceMs } = this.#options;
+    const { binary } = this.#profile;
+    const [command, ...wrapper] = await isolated(isolation, binary, directory, readable);
+    return runSubprocess({
+      command,
+      args: [...wrapper, ...args],
+      env: { ...baseEnvironment(directory), ...env }, // C1
+      cwd: directory.cwd,
+      root: directory.root,
+      owner: this.owner,
+      ...(stdin === undefined ? {} : { stdin }),
+      timeoutMs: request.timeoutMs,
+      killGraceMs,
+      maxOutputBytes,
+      signal,
+      register: (pgid) => this.#directories.adopt(directory, pgid),
+      onLine: (line) => {
+        read(line);
+        onLine?.(line);
+      },
+    });
   }
 }
 
@@ -181,7 +203,7 @@ async function probedOwner(
   }
 }
 
-function maxTurns(limit: number): RolloutFailure {
+function tooManyTurns(limit: number): RolloutFailure {
   return { code: "MAX_TURNS", message: `more than ${limit} turns`, retryable: false };
 }
 

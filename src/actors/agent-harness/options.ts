@@ -41,14 +41,28 @@ const PackagedCli = {
   maxRetries: z.number().int().min(0).default(2),
 };
 
-const ClaudeCodeOptions = z.strictObject({
-  kind: z.literal("claude_code"),
+const Claude = {
   ...PackagedCli,
   /** Tools that the CLI offers. @default Bash, Read, Write, Edit */
   tools: z.array(z.string().min(1)).min(1).default(["Bash", "Read", "Write", "Edit"]),
-});
+  /** Context size, in tokens, at which the CLI compacts the conversation. @default never: a full context fails the run */
+  compactAtTokens: z.number().int().min(1).optional(),
+};
+
+const ClaudeCodeOptions = z.strictObject({ kind: z.literal("claude_code"), ...Claude });
+
+const ClaudeAgentSdkOptions = z.strictObject({ kind: z.literal("claude_agent_sdk"), ...Claude });
 
 const CodexOptions = z.strictObject({ kind: z.literal("codex"), ...PackagedCli });
+
+const { maxRetries: _, ...NoRetries } = PackagedCli;
+/** opencode repeats a failed call as it likes. */
+const OpencodeOptions = z.strictObject({
+  kind: z.literal("opencode"),
+  ...NoRetries,
+  /** Tools that the CLI offers. @default bash, read, edit, write */
+  tools: z.array(z.string().min(1)).min(1).default(["bash", "read", "edit", "write"]),
+});
 
 const PiOptions = z.strictObject({
   kind: z.literal("pi"),
@@ -79,14 +93,18 @@ const FunctionOptions = z.strictObject({
 
 const Options = z.discriminatedUnion("kind", [
   ClaudeCodeOptions,
+  ClaudeAgentSdkOptions,
   CodexOptions,
+  OpencodeOptions,
   PiOptions,
   CommandOptions,
   FunctionOptions,
 ]);
 
 export type ClaudeCodeOptions = z.infer<typeof ClaudeCodeOptions>;
+export type ClaudeAgentSdkOptions = z.infer<typeof ClaudeAgentSdkOptions>;
 export type CodexOptions = z.infer<typeof CodexOptions>;
+export type OpencodeOptions = z.infer<typeof OpencodeOptions>;
 export type PiOptions = z.infer<typeof PiOptions>;
 export type CommandOptions = z.infer<typeof CommandOptions>;
 export type FunctionOptions = z.infer<typeof FunctionOptions>;

@@ -26,7 +26,7 @@ export interface SubprocessRequest {
   readonly root: string;
   readonly owner: ProcessOwner | null;
   /** Undefined: `/dev/null`. */
-  readonly stdin?: string;
+  readonly stdin?: string | Readable;
   readonly timeoutMs: number;
   readonly killGraceMs: number;
   readonly maxOutputBytes: number;
@@ -142,7 +142,8 @@ async function openGate(
   if (request.signal.aborted) ending.begin("cancelled");
   gate.end(ending.cause === null ? "go\n" : "");
   child.stdin?.on("error", () => {});
-  child.stdin?.end(request.stdin);
+  if (typeof request.stdin === "object") request.stdin.pipe(child.stdin as Writable);
+  else child.stdin?.end(request.stdin);
 }
 
 /** Resolves when both output streams are closed. */

@@ -33,11 +33,13 @@ export class CallRecorder {
     this.#callId = callId;
   }
 
-  /** The durable intent. */
-  async begin(): Promise<void> {
+  /** The durable intent. @param prompt int32[P], null while only the engine knows it. */
+  async begin(prompt: Int32Array | null): Promise<void> {
     this.#rollout.countStarted();
     const { sink } = this.#services;
-    await this.#write("beginCall", async () => sink.beginCall?.(this.#rollout.id, this.#callId));
+    await this.#write("beginCall", async () =>
+      sink.beginCall?.(this.#rollout.id, this.#callId, prompt ?? undefined),
+    );
   }
 
   /** `makeEntry` may throw: an entry that cannot be made is a lost one. */

@@ -14,7 +14,7 @@ import type { CaptureClient } from "./capture-client.js";
 import { untilAborted, withDeadline } from "./clock.js";
 import type { ChatEngine, ChatGeneration } from "./engines/engine.js";
 import { engineErrorCode } from "./engines/engine-error.js";
-import type { ModelRequest, ReplyHead, ServedReply } from "./model-request.js";
+import type { ModelRequest, ReplyHead, ServedReply, ToolChoice } from "./model-request.js";
 import type { SamplingOverrides } from "./options.js";
 import type { PolicyVersions } from "./policy-versions.js";
 import { continuedPrompt, type PreparedPrompt, settledPrompt } from "./prompt.js";
@@ -63,6 +63,7 @@ export async function runModelCall(
       400,
       "the engine of this model tells no token ids: nothing can be captured",
     );
+  refuseForced(request.toolChoice, services.engine);
   const prompt = await untilAborted(promptOf(services, request, recorder && rollout), signal);
   const seed = callSeed(services.runSeed, rollout?.id, callId);
   const sampling = clampToContext(
@@ -78,7 +79,7 @@ export async function runModelCall(
     inputTokens: prompt.ids?.length ?? 0,
   };
   scope.onHead(head);
-  await recorder?.begin();
+  await recorder?.begin(prompt.ids);
   const versionsOf = services.versions.track();
   const generation = await generate(services, request, { prompt, sampling, scope }, recorder);
   const versions = versionsOf();
@@ -101,6 +102,16 @@ export async function runModelCall(
   );
   if (recorder !== null && rollout !== undefined) watchDelivery(rollout, callId, signal);
   return reply;
+}
+
+/** @throws RequestError 400 when the choice forces a call: sampled under force, tokens are not the policy's. */
+function refuseForced(choice: ToolChoice, { capabilities }: ChatEngine): void {
+  if (choice === "auto" || choice === "none" || capabilities.forcesToolCalls === true) return;
+  const asked = choice === "required" ? "a tool call" : `a call of ${JSON.stringify(choice.name)}`;
+  throw new RequestError(
+    400,
+    `tool_choice asks to force ${asked}, and this model samples its own tokens only; allowed: auto, none`,
+  );
 }
 
 /** From its record on, only a client that goes away, or seal, aborts a call: then its answer may not have arrived. */
@@ -155,7 +166,7 @@ interface Dispatch {
 
 async function generate(
   { engine, logger }: CallServices,
-  { conversation, stopSequences, callsTools }: ModelRequest,
+  { conversation, stopSequences, toolChoice }: ModelRequest,
   { prompt, sampling, scope: { rollout, signal } }: Dispatch,
   recorder: CallRecorder | null,
 ): Promise<ChatGeneration> {
@@ -167,7 +178,7 @@ async function generate(
         prompt,
         sampling,
         stopSequences,
-        callsTools,
+        toolChoice,
         signal,
         ...affinity,
       }),

@@ -6,6 +6,13 @@ import type {
   ServedToolCall,
 } from "../../capture/index.js";
 
+/**
+ * What a request says of tool calls. "none": what looks like one is served as text; tools stay in the prompt, so that a
+ * conversation that forbids them for one call stays one chain. "required", or one tool by name, would force the policy
+ * to tokens that are not its own: such a request is refused, unless the engine is for evaluation only and forces it.
+ */
+export type ToolChoice = "auto" | "none" | "required" | { readonly name: string };
+
 export interface ModelRequest {
   readonly conversation: Conversation;
   readonly stream: boolean;
@@ -13,11 +20,7 @@ export interface ModelRequest {
   readonly sampling: SamplingParameters;
   /** Texts, none empty, of which the first to appear ends the answer. */
   readonly stopSequences: readonly string[];
-  /**
-   * False: what looks like a tool call is served as text. Tools stay in the prompt, so that a conversation that forbids
-   * them for one call stays one chain. A choice that would force a call is not enforced: the policy's tokens are its own.
-   */
-  readonly callsTools: boolean;
+  readonly toolChoice: ToolChoice;
   /** The answer shows each token with its log probability. */
   readonly wantsLogprobs: boolean;
   /** How the dialect's ids begin. */

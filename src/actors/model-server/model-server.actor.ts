@@ -7,6 +7,16 @@ import { type ModelServerOptions, parseModelServerOptions } from "./options.js";
 export const modelServer = defineActor<ModelServer, ModelServerOptions>({
   module: import.meta.url,
   name: "modelServer",
+  // What it knows is in memory, and a restarted thread begins without it.
+  methods: {
+    address: { idempotent: true },
+    openRollout: { idempotent: true },
+    sealRollout: { idempotent: true },
+    status: { idempotent: true },
+    beginPolicyUpdate: { idempotent: true },
+    commitPolicyUpdate: { idempotent: true },
+    cancelPolicyUpdate: { idempotent: true },
+  },
   options: { parse: parseModelServerOptions },
   create: createModelServer,
   stop: (server) => server.close(),
@@ -27,14 +37,21 @@ async function createModelServer(
     for (const warning of warnings) ctx.logger.warn({}, warning);
     if (capture !== null) warnUnpinned(options, ctx);
   }
-  const worker = new server.ModelServer(options, {
+  const settings = { ...options, port: portOf(options), workerGeneration: ctx.restartCount };
+  const worker = new server.ModelServer(settings, {
     engine,
     capture,
     logger: ctx.logger,
     engineWarnings: warnings,
   });
   await worker.start();
+  options.boundPort?.set([Number(new URL(worker.address().url).port)]);
   return worker;
+}
+
+/** Harnesses hold the URL: a restarted worker is found where the first one was. */
+function portOf({ port, boundPort }: ModelServerOptions): number {
+  return boundPort?.[0] || port;
 }
 
 /** A harness that picks its own temperature or filter makes log probabilities of unlike distributions. */

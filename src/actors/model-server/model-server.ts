@@ -24,7 +24,7 @@ import { PolicyVersions } from "./policy-versions.js";
 import { RequestError } from "./request-error.js";
 import { type Access, type AccessRules, authorise } from "./rollout-access.js";
 import type { RolloutPath } from "./rollout-path.js";
-import { Rollout, type RolloutOpening, Rollouts } from "./rollouts.js";
+import { type OpenedRollout, Rollout, type RolloutOpening, Rollouts } from "./rollouts.js";
 import { TurnHealth } from "./turn-health.js";
 
 /** What a worker is made of. */
@@ -39,7 +39,10 @@ export interface ModelServerParts {
 }
 
 /** The options that are left when the parts are built. */
-export type ModelServerSettings = Omit<ModelServerOptions, "engine" | "capture">;
+export interface ModelServerSettings extends Omit<ModelServerOptions, "engine" | "capture"> {
+  /** How many threads this worker had before. */
+  readonly workerGeneration: number;
+}
 
 export interface ModelServerStatus {
   /** Model calls answered. */
@@ -50,6 +53,8 @@ export interface ModelServerStatus {
   readonly openRollouts: number;
   /** Answers whose tool calls were not understood and were served as text. */
   readonly unparsedToolCalls: number;
+  /** Of the weights that it holds. */
+  readonly policyVersion: number;
 }
 
 /** What a user should know of the engine behind a worker. */
@@ -122,8 +127,9 @@ export class ModelServer {
   }
 
   /** @throws RangeError when the rollout was opened in this epoch, or a later one. */
-  openRollout(opening: RolloutOpening): void {
+  openRollout(opening: RolloutOpening): OpenedRollout {
     this.#rollouts.open(opening);
+    return { policyVersion: this.#versions.current };
   }
 
   /** Ends a rollout: new calls get 403, calls in flight `sealTimeoutMs`, then they are aborted. Idempotent. */
@@ -172,6 +178,7 @@ export class ModelServer {
       tokensCaptured: tokensRecorded,
       openRollouts,
       unparsedToolCalls,
+      policyVersion: this.#versions.current,
     };
   }
 

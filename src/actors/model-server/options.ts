@@ -61,9 +61,13 @@ const ModelServerOptionsSchema = z.strictObject({
   host: z.string().default("127.0.0.1"),
   /** 0 takes a free port. @default 0 */
   port: z.number().int().min(0).max(65_535).default(0),
+  /** int32[1] in shared memory: the port that the first thread was given, which a restarted one takes again. */
+  boundPort: z
+    .custom<Int32Array>((value) => value instanceof Int32Array && value.length === 1, {
+      error: "must be an Int32Array of one element",
+    })
+    .optional(),
   workerIndex: z.number().int().min(0),
-  /** How many workers had this index before. */
-  workerGeneration: z.number().int().min(0).default(0),
   /** Name under which `/v1/models` lists the policy; a request may name any. */
   model: z.string().min(1),
   engine: EngineOptions,

@@ -58,7 +58,8 @@ export function settledPrompt(prepared: PreparedPrompt, generation: TokenGenerat
   const { parentIds, ...prompt } = prepared;
   if (prompt.ids !== null) return { ...prompt, ids: prompt.ids };
   if (generation.promptIds === undefined) throw new RangeError("engine sent no prompt ids");
-  const ids = Int32Array.from(generation.promptIds);
+  const { promptIds } = generation;
+  const ids = promptIds instanceof Int32Array ? promptIds : Int32Array.from(promptIds);
   const at =
     parentIds === undefined ? null : firstDifference(ids.subarray(0, parentIds.length), parentIds);
   if (at === null) return { ...prompt, ids };

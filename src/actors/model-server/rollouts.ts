@@ -22,6 +22,12 @@ export interface RolloutOpening {
   readonly captured: boolean;
 }
 
+/** What a worker answers to an opening. */
+export interface OpenedRollout {
+  /** Of the weights that the worker holds. */
+  readonly policyVersion: number;
+}
+
 export interface CallLimits {
   readonly maxInFlight: number;
   readonly maxModelCalls: number;

@@ -5,6 +5,7 @@
  * E1. What is kept is the shortest beginning of the ids that spells a stop sequence: no id is split or invented.
  */
 import type { TokenGeneration } from "./engines/engine.js";
+import { cutSpans } from "./engines/reported-versions.js";
 
 export interface StoppedGeneration {
   readonly generation: TokenGeneration;
@@ -33,13 +34,14 @@ export function stopAt(
     if (spelled(middle) === null) short = middle;
     else enough = middle;
   }
-  const { completionTokens } = generation;
+  const { completionTokens, policyVersionSpans: spans } = generation;
   const cut = {
     ...generation,
     // A count that was wrong stays wrong by as much.
     ...(completionTokens !== undefined && {
       completionTokens: completionTokens - (ids.length - enough),
     }),
+    ...(spans !== undefined && { policyVersionSpans: cutSpans(spans, enough) }),
     tokenIds: ids.slice(0, enough),
     logProbs: Array.from(logProbs).slice(0, enough),
     finishReason: "stop" as const,

@@ -46,6 +46,9 @@ export function tokenEntry(call: FinishedCall): TokenEntry {
     created_at: call.createdAtMs / 1000,
     policy_version_start: generation.policyVersionStart ?? call.versions.start,
     policy_version_end: generation.policyVersionEnd ?? call.versions.end,
+    ...(generation.policyVersionSpans === undefined
+      ? {}
+      : { policy_version_spans: generation.policyVersionSpans }),
     finish_reason: generation.finishReason,
     sampling: call.sampling,
     logprobs_mode: generation.logprobsMode,

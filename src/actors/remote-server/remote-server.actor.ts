@@ -9,7 +9,7 @@ import {
 } from "../../capture/index.js";
 import { defineActor } from "../../runtime/index.js";
 import type { ModelServerStatus } from "../model-server/model-server.js";
-import type { RolloutOpening } from "../model-server/rollouts.js";
+import type { OpenedRollout, RolloutOpening } from "../model-server/rollouts.js";
 import type { RolloutLedger } from "../rollout.js";
 import { askServer, type ControlCall } from "./control.js";
 
@@ -60,8 +60,8 @@ export class RemoteWorker {
     this.#name = name;
   }
 
-  async openRollout(opening: RolloutOpening): Promise<void> {
-    await this.#ask("openRollout", opening);
+  async openRollout(opening: RolloutOpening): Promise<OpenedRollout> {
+    return (await this.#ask("openRollout", opening)) as OpenedRollout;
   }
 
   async sealRollout(rolloutId: string): Promise<RolloutLedger> {

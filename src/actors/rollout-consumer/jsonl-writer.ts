@@ -12,11 +12,9 @@
  */
 import fs, { type FileHandle } from "node:fs/promises";
 import path from "node:path";
+import { fileLines, lineTooLong } from "../../capture/index.js";
 import { RolloutConsumerError } from "./errors.js";
 import { type EncodedLine, encodeLine } from "./json-line.js";
-
-const READ_CHUNK_BYTES = 1024 * 1024;
-const NEWLINE = 0x0a;
 
 /** What an append needs of the open file. */
 export type AppendFile = Pick<FileHandle, "write" | "sync" | "truncate" | "close">;
@@ -45,16 +43,22 @@ export class JsonlWriter {
 
   /**
    * Opens or makes the file and hands every whole line to `onLine`, in order.
-   * @throws FILE_CORRUPT naming the line when one in the middle does not parse or `onLine` refuses it.
+   * @param maxLineBytes longest line that is read back. Default: what a string holds.
+   * @throws FILE_CORRUPT naming the line when one in the middle does not parse, `onLine` refuses it, or it is longer
+   *   than the limit.
    */
-  static async open(filePath: string, onLine: (value: unknown) => void): Promise<JsonlWriter> {
+  static async open(
+    filePath: string,
+    onLine: (value: unknown) => void,
+    maxLineBytes?: number,
+  ): Promise<JsonlWriter> {
     await fs.mkdir(path.dirname(filePath), { recursive: true });
     const existed = await exists(filePath);
     const file = await fs.open(filePath, existed ? "r+" : "wx+");
     try {
       if (!existed) await syncDirectory(path.dirname(filePath));
       const { size } = await file.stat();
-      const whole = await readLines(file, filePath, onLine);
+      const whole = await readLines(file, filePath, onLine, maxLineBytes);
       if (whole < size) {
         await file.truncate(whole); // J2
         await file.sync();
@@ -166,42 +170,25 @@ async function readLines(
   file: FileHandle,
   filePath: string,
   onLine: (value: unknown) => void,
+  maxLineBytes?: number,
 ): Promise<number> {
   let whole = 0;
-  let number = 0;
   let bad: { number: number; error: unknown } | null = null;
-  for await (const line of wholeLines(file)) {
-    number += 1;
+  for await (const line of fileLines(file, maxLineBytes)) {
+    const { number, text, bytes, ended } = line;
+    if (!ended) break;
     // A bad line may only be the last one (J2).
     if (bad !== null) throw corrupt(filePath, bad);
     try {
-      const value: unknown = JSON.parse(line.toString("utf8"));
-      onLine(value);
-      whole += line.length + 1;
+      if (text === null) throw new RangeError(lineTooLong(line, maxLineBytes));
+      onLine(JSON.parse(text));
+      whole += bytes;
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw corrupt(filePath, { number, error });
       bad = { number, error };
     }
   }
   return whole;
-}
-
-async function* wholeLines(file: FileHandle): AsyncGenerator<Buffer> {
-  const chunk = Buffer.alloc(READ_CHUNK_BYTES);
-  let parts: Buffer[] = [];
-  for (let position = 0; ; ) {
-    const { bytesRead } = await file.read(chunk, 0, chunk.length, position);
-    if (bytesRead === 0) return;
-    position += bytesRead;
-    let start = 0;
-    for (let end = chunk.indexOf(NEWLINE); end >= 0 && end < bytesRead; ) {
-      yield Buffer.concat([...parts, chunk.subarray(start, end)]);
-      parts = [];
-      start = end + 1;
-      end = chunk.indexOf(NEWLINE, start);
-    }
-    parts.push(Buffer.from(chunk.subarray(start, bytesRead)));
-  }
 }
 
 function corrupt(filePath: string, bad: { number: number; error: unknown }): RolloutConsumerError {

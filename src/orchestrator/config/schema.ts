@@ -88,8 +88,11 @@ const agentFields = {
 
 const cliFields = {
   ...agentFields,
-  /** `bwrap` shows the harness nothing of this machine but the system, its program and its own directory. */
-  isolation: z.enum(["none", "bwrap"]).default("none"),
+  /**
+   * `bwrap` shows the harness nothing of this machine but the system, its program and its own directory. Default:
+   * `none` with the embedded engine; with any other it must be said.
+   */
+  isolation: z.enum(["none", "bwrap"]).optional(),
 };
 
 const packagedCliFields = {
@@ -98,10 +101,22 @@ const packagedCliFields = {
   binary: z.string().min(1).optional(),
 };
 
+/** Tools that the CLI offers. Default: those that work on files. */
+const tools = z.array(z.string().min(1)).min(1).optional();
+
+const claudeFields = {
+  ...packagedCliFields,
+  tools,
+  /** Context size, in tokens, at which the CLI compacts. Default: never; a full context then fails the rollout. */
+  compact_at_tokens: count.optional(),
+};
+
 const Agent = z.discriminatedUnion("kind", [
-  z.strictObject({ kind: z.literal("claude_code"), ...packagedCliFields }),
+  z.strictObject({ kind: z.literal("claude_code"), ...claudeFields }),
+  z.strictObject({ kind: z.literal("claude_agent_sdk"), ...claudeFields }),
   z.strictObject({ kind: z.literal("codex"), ...packagedCliFields }),
-  z.strictObject({ kind: z.literal("pi"), ...packagedCliFields }),
+  z.strictObject({ kind: z.literal("opencode"), ...packagedCliFields, tools }),
+  z.strictObject({ kind: z.literal("pi"), ...packagedCliFields, tools }),
   z.strictObject({
     kind: z.literal("command"),
     ...cliFields,

@@ -12,6 +12,7 @@ import { ENGINE_KINDS } from "../../actors/index.js";
 import { ConfigError } from "../errors.js";
 import { corralSpelling } from "./gym-keys.js";
 import type { ResolvedValues } from "./interpolate.js";
+import { checkIsolation } from "./isolation.js";
 import { nearestKey, nearestName } from "./known-keys.js";
 import { isMapping, type Mapping } from "./merge.js";
 import { AGENT_KINDS, Config, type CorralConfig } from "./schema.js";
@@ -29,6 +30,7 @@ export function validateConfig(resolved: ResolvedValues): CorralConfig {
     result = Config.safeParse(value);
   if (!result.success) throw firstFault(result.error.issues, value, resolved);
   checkModelNames(result.data);
+  checkIsolation(result.data);
   return result.data;
 }
 

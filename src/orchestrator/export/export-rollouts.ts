@@ -1,5 +1,5 @@
 /**
- * A results file as another trainer's data.
+ * A results file, or what runs keep in their folders, as another trainer's data.
  *
  * X1. Only rows that are proven trainable are exported; the others are counted.
  * X2. The file appears under its name when it is whole, or not at all.
@@ -10,6 +10,7 @@ import { isMapping } from "../config/merge.js";
 import { ConfigError } from "../errors.js";
 import { readJsonLines } from "../jsonl.js";
 import { LINE_FORMATS, type LineFormat } from "./formats.js";
+import { keptRows } from "./kept-rows.js";
 import { ParquetRows } from "./parquet-rows.js";
 import { type TrainingSample, trainingSample } from "./training-sample.js";
 
@@ -17,8 +18,13 @@ export const EXPORT_FORMATS = [...(Object.keys(LINE_FORMATS) as LineFormat[]), "
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
 export interface ExportRequest {
-  /** Path of a results file of `corral run`. */
-  readonly rollouts: string;
+  /** Path of a results file of `corral run`. This or `dir`. */
+  readonly rollouts?: string;
+  /**
+   * A run directory, or a folder of them: what is finished there and has its records still, as after a run with
+   * `rebuild_response: false`. What a run has delivered and retired is in its results file.
+   */
+  readonly dir?: string;
   readonly format: ExportFormat;
   /** Path of the new file. Overwrites. */
   readonly out: string;
@@ -40,9 +46,12 @@ interface SampleFile {
   close(): Promise<void>;
 }
 
-/** @throws FILE_NOT_FOUND, or INVALID_VALUE for an unknown format or an `out` that cannot be written. */
+/**
+ * @throws FILE_NOT_FOUND; RUN_DIRECTORY when there is no store; INVALID_VALUE for an unknown format, an `out` that cannot
+ *   be written, or not exactly one of `rollouts` and `dir`.
+ */
 export async function exportRollouts(request: ExportRequest): Promise<ExportReport> {
-  const { rollouts, format, out, chains = "main" } = request;
+  const { format, out, chains = "main" } = request;
   if (!EXPORT_FORMATS.includes(format)) throw invalid("--format", format, EXPORT_FORMATS);
   if (chains !== "main" && chains !== "all") throw invalid("--chains", chains, ["main", "all"]);
   const draft = `${out}.${process.pid}.part`;
@@ -50,7 +59,7 @@ export async function exportRollouts(request: ExportRequest): Promise<ExportRepo
   try {
     const file = await openFile(draft, format);
     try {
-      for await (const { value } of readJsonLines(rollouts, "--rollouts")) {
+      for await (const value of rowsIn(request, chains)) {
         report.rows++;
         for (const row of rowsOf(value, chains)) {
           if (!isTrainable(row)) {
@@ -72,6 +81,20 @@ export async function exportRollouts(request: ExportRequest): Promise<ExportRepo
     throw error;
   }
   return report;
+}
+
+async function* rowsIn(
+  { rollouts, dir }: ExportRequest,
+  chains: "main" | "all",
+): AsyncGenerator<unknown> {
+  if ((rollouts === undefined) === (dir === undefined))
+    throw new ConfigError(
+      "INVALID_VALUE",
+      "--rollouts, --dir",
+      "exactly one must be given: a results file, or the folder of a run",
+    );
+  if (dir !== undefined) yield* keptRows(dir, chains);
+  else for await (const { value } of readJsonLines(rollouts ?? "", "--rollouts")) yield value;
 }
 
 function rowsOf(value: unknown, chains: "main" | "all"): Record<string, unknown>[] {

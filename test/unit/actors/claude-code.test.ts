@@ -41,6 +41,8 @@ describe("the Claude Code profile", () => {
       CLAUDE_CODE_ATTRIBUTION_HEADER: "0",
       CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS: "1",
       CLAUDE_CODE_DISABLE_THINKING: "1",
+      ENABLE_TOOL_SEARCH: "false",
+      CLAUDE_CODE_DISABLE_BACKGROUND_TASKS: "1",
       DISABLE_PROMPT_CACHING: "1",
       DISABLE_COMPACT: "1",
       CLAUDE_STREAM_IDLE_TIMEOUT_MS: "90000",
@@ -53,6 +55,22 @@ describe("the Claude Code profile", () => {
 
   test.runIf(process.getuid?.() === 0)("C2 root without another user says so to the CLI", () => {
     expect(claudeEnvironment(options, launch, null)["IS_SANDBOX"]).toBe("1");
+  });
+
+  test.each([
+    [12_000, 1000, "100000", (12_000 / 99_000) * 100],
+    [150_000, 30_000, "200000", (150_000 / 180_000) * 100],
+    [1_000_000, 1000, "100000", 100],
+  ])("compaction at %i tokens", (compactAtTokens, maxOutputTokens, window, percent) => {
+    const maxContextTokens = Number(window);
+    const env = claudeEnvironment(
+      { ...options, compactAtTokens, maxOutputTokens, maxContextTokens },
+      launch,
+      null,
+    );
+    expect(env).not.toHaveProperty("DISABLE_COMPACT");
+    expect(env["CLAUDE_CODE_AUTO_COMPACT_WINDOW"]).toBe(window);
+    expect(Number(env["CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"])).toBeCloseTo(percent, 9);
   });
 
   test("the flags", () => {

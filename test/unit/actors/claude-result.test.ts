@@ -30,6 +30,12 @@ describe("ClaudeResultReader", () => {
     });
   });
 
+  test("K1 the result line of 2.1.332 has its type in the middle", () => {
+    const line =
+      '{"duration_ms":1,"subtype":"success","is_error":false,"type":"result","result":"done"}';
+    expect(read([assistant("m1"), line], 0)).toMatchObject({ finalText: "done", failure: null });
+  });
+
   test("K1 subtype success with is_error is a model error without a final text", () => {
     const line = result({ is_error: true, api_error_status: 400, result: "API Error: 400 nope" });
     expect(read([synthetic, line], 1)).toEqual({

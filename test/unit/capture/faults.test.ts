@@ -83,7 +83,7 @@ async function verdict(
 }
 
 describe("records", () => {
-  test("ids that a tool parser hid: fewer ids than log probabilities (https://github.com/vllm-project/vllm/issues/27482, https://github.com/microsoft/agent-lightning/issues/326)", () => {
+  test("ids that a tool parser hid: fewer ids than log probabilities (https://github.com/vllm-project/vllm/issues/27482, https://github.com/vllm-project/vllm/pull/29074, https://github.com/microsoft/agent-lightning/issues/326)", () => {
     const logProbs = new Array(30).fill(-0.1);
     expect(() => checkGeneration([1, 2, 3], logProbs)).toThrow(/has 30 values for 3/);
     const record = { ...call("a", [1], [2, 3]), generation_log_probs: [-0.1] };
@@ -106,7 +106,7 @@ describe("records", () => {
     },
   );
 
-  test("a call that straddles a weight update has both versions (https://github.com/rllm-org/rllm/pull/622, https://github.com/vllm-project/vllm/issues/54443)", async () => {
+  test("a call that straddles a weight update has both versions (https://github.com/rllm-org/rllm/pull/622, https://github.com/verl-project/uni-agent/pull/103, https://github.com/vllm-project/vllm/issues/54443)", async () => {
     const versions = { policy_version_start: 7, policy_version_end: 8 };
     const row = await rowOf([call("a", [1], [2], { ...root, ...versions })]);
     expect(row._ng_token_capture).toMatchObject({ policy_version: { min: 7, max: 8 } });
@@ -179,7 +179,7 @@ describe("lineage", () => {
 });
 
 describe("chains", () => {
-  test("turn 2 that was conditioned on a re-tokenised turn 1 is not its continuation (https://github.com/verl-project/verl/issues/6854)", () => {
+  test("turn 2 that was conditioned on a re-tokenised turn 1 is not its continuation (https://github.com/verl-project/verl/issues/6854, https://github.com/verl-project/verl/issues/6719, https://github.com/PrimeIntellect-ai/prime-rl/issues/1352, https://github.com/sgl-project/sglang/issues/18378)", () => {
     const raw = call("a", [1], [10, 11], root);
     for (const verdict of [continues("a"), {}]) {
       const b = build([raw, call("b", [1, 12, 3], [4], verdict)]);
@@ -213,7 +213,7 @@ describe("chains", () => {
     expect(build([stray, main, end]).masked).toBe(true);
   });
 
-  test("every chain of a tree is delivered, each sampled token owned once (https://github.com/NVIDIA-NeMo/Gym/pull/3419, https://github.com/verl-project/uni-agent/issues/51)", async () => {
+  test("every chain of a tree is delivered, each sampled token owned once (https://github.com/NVIDIA-NeMo/Gym/pull/3419, https://github.com/verl-project/verl/issues/5375, https://github.com/NovaSky-AI/SkyRL/issues/1959, https://github.com/verl-project/uni-agent/issues/51)", async () => {
     const tree = [
       call("a", [1], [2], root), // main
       call("b", [1, 2, 3], [4], continues("a")), // goes on

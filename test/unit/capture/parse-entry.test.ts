@@ -142,6 +142,18 @@ describe("fields", () => {
     ["an empty id", json({ model_call_id: "" })],
     ["an id that is not Unicode", json({ rollout_id: "\ud800" })],
     ["a time that is not finite", json({ created_at: Number.NaN })],
+    ...[
+      [{ version: 1, start: 0, end: 1 }],
+      [{ version: 1, start: 1, end: 2 }],
+      [
+        { version: 1, start: 0, end: 2 },
+        { version: 2, start: 1, end: 2 },
+      ],
+      [],
+    ].map((spans): [string, unknown] => [
+      `version spans ${JSON.stringify(spans)} of other than all tokens`,
+      json({ policy_version_spans: spans }),
+    ]),
     ["a policy version that is text", json({ policy_version_start: "3" })],
     ["an unknown resolution", json({ parent_resolution: "MAYBE" })],
     ["a cumulative length that is wrong", json({ cum_len: 8 })],

@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { encodeDelta } from "../../../src/capture/entry-row.js";
 import { StoreSink, type TokenEntry } from "../../../src/capture/index.js";
 import { ChainCache, startOf } from "../../../src/capture/store-chains.js";
+import { RowEncoder } from "../../../src/capture/store-encoder.js";
 import { commonPrefixLength } from "../../../src/capture/token-views.js";
 import { entryOf, temporaryStore } from "../../support/capture.js";
 
@@ -64,6 +65,57 @@ function plain(entries: readonly TokenEntry[]) {
     [model_call_id, [...prompt_token_ids], [...generation_token_ids]] as const;
   return entries.map(ids).sort(([a], [b]) => (a < b ? -1 : 1));
 }
+
+test("H1 N1 prompts that were compared ahead, however their chains turned since, come back as they were put", async () => {
+  const ids = fc.array(fc.nat(1), { maxLength: 4 });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.tuple(fc.nat(3), ids), { minLength: 4, maxLength: 12 }),
+      async (calls) => {
+        const { store } = temporaryStore();
+        await store.open("r");
+        const made = calls.map(([cut, suffix], index) => {
+          const prompt = Int32Array.of(...[1, 0, 1, 0, 1, 0, 1].slice(cut), ...suffix);
+          return entryOf("r", `c${index}`, { prompt_token_ids: prompt });
+        });
+        // Every intent but the first is written before any record that could turn its chain is.
+        const [first, ...rest] = made;
+        if (first !== undefined) await store.put(first);
+        for (const { rollout_id, model_call_id, prompt_token_ids } of rest)
+          await store.beginCall(rollout_id, model_call_id, prompt_token_ids);
+        for (const entry of rest) await store.put(entry);
+        const { entries, incompleteReasons } = await store.freeze("r");
+        expect(incompleteReasons).toEqual([]);
+        expect(plain(entries)).toEqual(plain(made));
+        await store.close();
+      },
+    ),
+    { numRuns: 40 },
+  );
+});
+
+test("N1 a comparison that was made ahead counts for that array and that state of the chain alone", () => {
+  const encoder = new RowEncoder();
+  const first = entryOf("r", "c1", { prompt_token_ids: Int32Array.of(1, 2, 3, 4) });
+  encoder.encode(first);
+  const prompt = Int32Array.of(1, 2, 3, 4, ...first.generation_token_ids, 9);
+  const record = (id: string, ids: Int32Array) => entryOf("r", id, { prompt_token_ids: ids });
+  const compared = encoder.compare("r", prompt);
+  if (compared === undefined) throw new Error("the prompt continues c1");
+  const shorter = { ...compared, match: { ...compared.match, prefixLength: 2 } };
+  const { prefixLength } = compared.match;
+
+  expect(encoder.encode(record("c2", prompt.slice()), shorter).prefixLength).toBe(prefixLength);
+  const other = new RowEncoder();
+  other.encode(first);
+  expect(other.encode(record("c2", prompt), shorter).prefixLength).toBe(prefixLength);
+
+  const again = encoder.compare("r", prompt);
+  if (again === undefined) throw new Error("the prompt is that of c2");
+  const known = { ...again, match: { ...again.match, prefixLength: prompt.length - 1 } };
+  expect(encoder.encode(record("c3", prompt), known).prefixLength).toBe(prompt.length - 1);
+  expect(encoder.encode(record("c4", prompt), known).prefixLength).toBe(prompt.length);
+});
 
 test("E2 E3 calls that extend each other are views on one shared buffer that holds the chain once", async () => {
   const { store } = temporaryStore();

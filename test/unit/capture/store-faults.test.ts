@@ -228,6 +228,29 @@ describe("the disk", () => {
     },
   );
 
+  test(
+    "T4 a schema with a damaged column name is refused, masks, or is not needed",
+    LATE,
+    async () => {
+      const { store, dir } = temporaryStore();
+      await store.open("r");
+      const entries = conversation("r", 3);
+      for (const entry of entries) await store.put(entry);
+      const original = plain(await store.freeze("r"));
+      await store.close();
+      const bytes = readFileSync(join(dir, STORE_FILE_NAME));
+      const columns = /(?<=[(\s])[a-z_]+(?= +(?:INTEGER|TEXT|BLOB|REAL)\b)/g;
+      const seen: string[] = [];
+      for (const { index } of bytes.toString("latin1").matchAll(columns)) {
+        const damaged = Buffer.from(bytes);
+        damaged[index] = (damaged[index] ?? 0) ^ 1;
+        seen.push(await readBack(damaged, entries, original));
+      }
+      expect(seen.length).toBeGreaterThan(30);
+      expect(seen.filter((outcome) => outcome === "refused").length).toBeGreaterThan(20);
+    },
+  );
+
   test("a file cut short is refused, masks, or lost nothing that was used", LATE, async () => {
     const { store, dir } = temporaryStore();
     await store.open("r");

@@ -217,7 +217,7 @@ describe("refusals", () => {
     [
       "an unknown engine",
       withModel({ engine: { kind: "tgi" } }),
-      'responses_api_models.policy.engine.kind: "tgi" is not valid; allowed: "embedded", "vllm", "sglang", "llama_cpp", "vllm_chat", "openai_compatible"',
+      'responses_api_models.policy.engine.kind: "tgi" is not valid; allowed: "embedded", "vllm", "sglang", "llama_cpp", "vllm_chat", "sglang_chat", "openai_compatible"',
     ],
     [
       "an unknown harness",

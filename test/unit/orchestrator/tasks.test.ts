@@ -68,6 +68,22 @@ describe("loadTasks", () => {
     expect(loaded.tasks[0]?.agent).toBe("coder");
   });
 
+  it.each<[string, unknown[], string]>([
+    ["a field", [task(), task({ _ng_task_index: "1" })], "tasks[1]: _ng_task_index:"],
+    [
+      "an index twice",
+      [task(), task()],
+      "tasks[1]: _ng_task_index: 0 is already the index of tasks[0]",
+    ],
+    ["an id", [task({ _ng_rollout_id: "../x" })], "tasks: task 0: _ng_rollout_id:"],
+    ["nothing", [], "tasks: holds no task"],
+  ])("names the place in given tasks: %s", async (_, tasks, message) => {
+    const loading = loadTasks(tasks, config());
+    await expect(loading).rejects.toMatchObject({ code: "TASK_INVALID" });
+    const error: Error = await loading.catch((reason) => reason);
+    expect(error.message.startsWith(message), error.message).toBe(true);
+  });
+
   it("has a digest of the tasks, not of their spelling", async () => {
     const { digest } = await loadTasks([task()], config());
     const spaced = JSON.stringify(task(), null, 1).replaceAll("\n", " ");

@@ -38,15 +38,16 @@ export async function startCodex(
 ): Promise<CliHarness> {
   const profile: CliProfile = {
     binary: await resolveCli(CODEX, options.binary),
-    invocation: (launch) => ({
-      args: CODEX_ARGUMENTS,
-      stdin: launch.prompt,
-      env: {
-        CODEX_HOME: `${launch.directory.home}/.codex`,
-        [KEY_VARIABLE]: launch.request.apiKey,
-      },
-      homeFiles: { ".codex/config.toml": codexConfig(options, launch) },
-    }),
+    drive: (launch, _owner, start) =>
+      start({
+        args: CODEX_ARGUMENTS,
+        stdin: launch.prompt,
+        env: {
+          CODEX_HOME: `${launch.directory.home}/.codex`,
+          [KEY_VARIABLE]: launch.request.apiKey,
+        },
+        homeFiles: { ".codex/config.toml": codexConfig(options, launch) },
+      }),
     openReader: () => new CodexReader(),
     probe: (command, directory, owner) => checkVersion(CODEX, command, directory, owner, logger),
   };

@@ -26,12 +26,13 @@ export async function startCommand(
     );
   const profile: CliProfile = {
     binary,
-    invocation: (launch) => ({
-      args: args.map((text) => filled(text, launch)),
-      env: Object.fromEntries(
-        Object.entries(options.env).map(([name, text]) => [name, filled(text, launch)]),
-      ),
-    }),
+    drive: (launch, _owner, start) =>
+      start({
+        args: args.map((text) => filled(text, launch)),
+        env: Object.fromEntries(
+          Object.entries(options.env).map(([name, text]) => [name, filled(text, launch)]),
+        ),
+      }),
     openReader: () => new CommandReader(),
     probe: checkExecutable,
   };

@@ -31,13 +31,14 @@ export async function startPi(
 ): Promise<CliHarness> {
   const profile: CliProfile = {
     binary: await resolveCli(PI, options.binary),
-    invocation: (launch) => ({
-      args: piArguments(options, launch),
-      // As an argument a text with a leading "@" or "-" would be a file or an option.
-      stdin: launch.prompt,
-      env: { [KEY_VARIABLE]: launch.request.apiKey, PI_OFFLINE: "1", PI_SKIP_VERSION_CHECK: "1" },
-      homeFiles: piHomeFiles(options, launch),
-    }),
+    drive: (launch, _owner, start) =>
+      start({
+        args: piArguments(options, launch),
+        // As an argument a text with a leading "@" or "-" would be a file or an option.
+        stdin: launch.prompt,
+        env: { [KEY_VARIABLE]: launch.request.apiKey, PI_OFFLINE: "1", PI_SKIP_VERSION_CHECK: "1" },
+        homeFiles: piHomeFiles(options, launch),
+      }),
     openReader: () => new PiReader(),
     probe: (command, directory, owner) => checkVersion(PI, command, directory, owner, logger),
   };

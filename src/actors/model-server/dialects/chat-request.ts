@@ -15,6 +15,7 @@ import {
   NO_PARAMETERS,
   OPENAI_TOOL_CALL_PREFIX,
   openAiPurpose,
+  openAiToolChoice,
 } from "./openai.js";
 import { ConversationTurns } from "./turns.js";
 
@@ -72,7 +73,7 @@ export function parseChatRequest(body: unknown, headers: IncomingHttpHeaders): C
     includeUsage: request.stream_options?.include_usage ?? false,
     sampling: givenSampling({ temperature, top_p, max_tokens, seed }),
     stopSequences: (typeof stop === "string" ? [stop] : (stop ?? [])).filter((text) => text !== ""),
-    callsTools: request.tool_choice !== "none",
+    toolChoice: openAiToolChoice(request.tool_choice),
     wantsLogprobs: request.logprobs ?? false,
     idPrefixes: { message: "chatcmpl-", toolCall: OPENAI_TOOL_CALL_PREFIX },
     purpose: openAiPurpose(conversation, request.tools?.length ?? 0, headers),

@@ -7,7 +7,7 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { ToolSpecification } from "../../../capture/index.js";
-import { givenSampling, type ModelRequest } from "../model-request.js";
+import { givenSampling, type ModelRequest, type ToolChoice } from "../model-request.js";
 import { checkedBody, contentText } from "./body.js";
 import { MessagesBody } from "./messages-body.js";
 import { conversationMessages } from "./messages-history.js";
@@ -30,11 +30,17 @@ export function parseMessagesRequest(body: unknown, headers: IncomingHttpHeaders
     stream: request.stream ?? false,
     sampling: givenSampling({ temperature, top_p, top_k, max_tokens, seed }),
     stopSequences: request.stop_sequences ?? [],
-    callsTools: request.tool_choice?.type !== "none",
+    toolChoice: toolChoiceOf(request),
     wantsLogprobs: false,
     idPrefixes: { message: "msg_", toolCall: "toolu_" },
     purpose: messagesPurpose(request, rawSystem, headers),
   };
+}
+
+function toolChoiceOf({ tool_choice: choice }: MessagesBody): ToolChoice {
+  if (choice?.type === "none") return "none";
+  if (choice?.type === "any") return "required";
+  return choice?.type === "tool" ? { name: String(choice["name"]) } : "auto";
 }
 
 /** Tools that the server would run have no schema; the policy is not told of them. */

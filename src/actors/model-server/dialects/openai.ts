@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { z } from "zod";
 import type { CallPurpose, Conversation, ServedToolCall } from "../../../capture/index.js";
+import type { ToolChoice } from "../model-request.js";
 import type { RequestError } from "../request-error.js";
 import { callPurpose } from "./call-purpose.js";
 
@@ -16,6 +17,19 @@ export const FunctionSpecification = z.looseObject({
 
 /** The schema of a function without one. */
 export const NO_PARAMETERS = { type: "object", properties: {} } as const;
+
+/** `tool_choice` of both dialects; Chat Completions has an object's details below its type. */
+export function openAiToolChoice(value: unknown): ToolChoice {
+  if (value === "none" || value === "required") return value;
+  const { type, ...given } = objectOf(value);
+  const { mode, name } = { ...given, ...objectOf(given[String(type)]) };
+  if (type === "allowed_tools") return mode === "required" ? "required" : "auto";
+  return type === "function" && typeof name === "string" ? { name } : "auto";
+}
+
+function objectOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+}
 
 /** OpenAI has no 529; its clients know 503. */
 export function openAiStatus(error: RequestError): number {

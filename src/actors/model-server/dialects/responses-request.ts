@@ -27,6 +27,7 @@ import {
   NO_PARAMETERS,
   OPENAI_TOOL_CALL_PREFIX,
   openAiPurpose,
+  openAiToolChoice,
 } from "./openai.js";
 import { ConversationTurns } from "./turns.js";
 
@@ -78,7 +79,7 @@ export function parseResponsesRequest(
     asked,
     sampling: givenSampling({ temperature, top_p, max_tokens: max_output_tokens, seed }),
     stopSequences: [],
-    callsTools: asked.tool_choice !== "none",
+    toolChoice: openAiToolChoice(asked.tool_choice),
     wantsLogprobs: false,
     idPrefixes: { message: "msg_", toolCall: OPENAI_TOOL_CALL_PREFIX },
     purpose: openAiPurpose(conversation, asked.tools?.length ?? 0, headers),

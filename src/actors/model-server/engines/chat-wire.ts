@@ -11,8 +11,8 @@ type Json = Readonly<Record<string, unknown>>;
 export function chatBody({
   conversation: { system, tools, messages },
   stopSequences,
-  callsTools,
-}: Pick<ChatRequest, "conversation" | "stopSequences" | "callsTools">): Json {
+  toolChoice,
+}: Pick<ChatRequest, "conversation" | "stopSequences" | "toolChoice">): Json {
   const all: readonly ConversationMessage[] =
     system === "" ? messages : [{ role: "system", text: system }, ...messages];
   return {
@@ -21,7 +21,10 @@ export function chatBody({
       ? {}
       : {
           tools: tools.map((tool) => ({ type: "function", function: tool })),
-          tool_choice: callsTools ? "auto" : "none",
+          tool_choice:
+            typeof toolChoice === "string"
+              ? toolChoice
+              : { type: "function", function: { name: toolChoice.name } },
         }),
     ...(stopSequences.length === 0 ? {} : { stop: stopSequences }),
   };
@@ -64,6 +67,8 @@ export function chatAnswer(reply: unknown, stopSequences: readonly string[]): Ch
   const message = objectAt(choice["message"], "choices.0.message");
   const reasoning = textAt(message["reasoning"]) ?? textAt(message["reasoning_content"]);
   const written = arrayAt(message["tool_calls"] ?? [], "tool_calls").map(readCall);
+  // vLLM's name for it, and SGLang's.
+  const endedBy = choice["stop_reason"] ?? choice["matched_stop"];
   const toolCalls = written.filter((call) => call !== null);
   return {
     root,
@@ -77,7 +82,7 @@ export function chatAnswer(reply: unknown, stopSequences: readonly string[]): Ch
         : { malformedToolCalls: written.length - toolCalls.length }),
     },
     finishReason: finishReasonOf(choice["finish_reason"]),
-    stopSequence: stopSequences.find((stop) => stop === choice["stop_reason"]) ?? null,
+    stopSequence: stopSequences.find((stop) => stop === endedBy) ?? null,
   };
 }
 

@@ -1,6 +1,12 @@
 /** The seams to whatever samples tokens. */
-import type { Conversation, ConversationMessage, LogprobsMode } from "../../../capture/index.js";
+import type {
+  Conversation,
+  ConversationMessage,
+  LogprobsMode,
+  PolicyVersionSpan,
+} from "../../../capture/index.js";
 import type { PolicySnapshot } from "../../../embedded-policy/index.js";
+import type { ToolChoice } from "../model-request.js";
 import type { ParsedTurn } from "../renderers/renderer.js";
 import type { PinnedSampling } from "../sampling-pin.js";
 
@@ -14,6 +20,8 @@ export interface EngineCapabilities {
   readonly reportsPolicyVersion: boolean;
   /** Tokens of prompt and answer together; undefined: no limit is known. */
   readonly contextTokens?: number;
+  /** A `tool_choice` that forces a call is obeyed. Never where tokens are recorded: a forced one is not the policy's. */
+  readonly forcesToolCalls?: true;
 }
 
 /** What the embedded engine can do, and the most that an engine may. */
@@ -49,6 +57,8 @@ export interface TokenGeneration {
   /** Versions that may have sampled it; absent when the engine cannot tell: then the server's own count stands. */
   readonly policyVersionStart?: number;
   readonly policyVersionEnd?: number;
+  /** Of every token, where the engine says so. */
+  readonly policyVersionSpans?: readonly PolicyVersionSpan[];
   /** The prompt as the engine reports it. */
   readonly promptIds?: ArrayLike<number>;
   /** The engine's own counts. */
@@ -94,8 +104,7 @@ export interface ChatRequest extends CallOptions {
   readonly prompt: EnginePrompt;
   /** Texts, none empty, of which the first to appear ends the answer. */
   readonly stopSequences: readonly string[];
-  /** False: what looks like a tool call is text. */
-  readonly callsTools: boolean;
+  readonly toolChoice: ToolChoice;
 }
 
 /** An answer and what it says. */
@@ -152,6 +161,7 @@ export function promptProblem(generation: TokenGeneration, sent: Int32Array): st
 
 /** Index of the first difference, which may be one past the end of the shorter; null when equal. */
 export function firstDifference(a: ArrayLike<number>, b: ArrayLike<number>): number | null {
+  if (a === b) return null;
   const shared = Math.min(a.length, b.length);
   for (let i = 0; i < shared; i++) if (a[i] !== b[i]) return i;
   return a.length === b.length ? null : shared;

@@ -15,12 +15,17 @@ import {
   PROBE_SAMPLING,
 } from "./start.js";
 import type { EngineClient } from "./upstream/engine-client.js";
-import { arrayAt, countAt, idsAt, jsonWithIds, logProbOf, objectAt } from "./upstream/json.js";
+import { BodyWithIds } from "./upstream/id-lists.js";
+import { arrayAt, countAt, idsAt, logProbOf, objectAt } from "./upstream/json.js";
 
 type Json = Readonly<Record<string, unknown>>;
 
+/** Told what the server says that an id spells. */
+export type LearnToken = (id: number, bytes: Uint8Array) => void;
+
 interface LlamaCppSettings {
   readonly client: EngineClient;
+  readonly learn: LearnToken | undefined;
   readonly contextTokens: number | undefined;
 }
 
@@ -42,6 +47,7 @@ export class LlamaCppEngine implements TokenEngine {
   async generate(request: TokenRequest): Promise<TokenGeneration> {
     const body = llamaCppBody(request);
     const reply = await this.#settings.client.post("/completion", body, request);
+    if (this.#settings.learn !== undefined) learnTokens(reply, this.#settings.learn);
     return { ...llamaCppAnswer(reply), logprobsMode: "processed" }; // C1
   }
 
@@ -50,9 +56,9 @@ export class LlamaCppEngine implements TokenEngine {
   }
 }
 
-export function llamaCppBody({ promptIds, sampling }: TokenRequest): string {
+export function llamaCppBody({ promptIds, sampling }: TokenRequest): BodyWithIds {
   const { temperature, top_p, top_k, min_p, max_tokens, seed } = sampling;
-  return jsonWithIds("prompt", promptIds, {
+  return new BodyWithIds("prompt", promptIds, {
     temperature,
     top_p,
     top_k,
@@ -98,6 +104,16 @@ export function llamaCppAnswer(reply: unknown): LlamaCppAnswer {
   };
 }
 
+/** Only what is plainly told: bytes beside an id. */
+function learnTokens(reply: unknown, learn: LearnToken): void {
+  const tokens = (reply as Json | null)?.["completion_probabilities"];
+  if (!Array.isArray(tokens)) return;
+  for (const { id, bytes } of tokens as { id?: unknown; bytes?: unknown }[]) {
+    const isText = Array.isArray(bytes) && bytes.every((byte) => byte >= 0 && byte <= 255);
+    if (Number.isInteger(id) && isText) learn(id as number, Uint8Array.from(bytes as number[]));
+  }
+}
+
 function logProbAt(token: Json): number {
   const { logprob, prob } = token;
   return logprob === undefined ? Math.log(logProbOf(prob)) : logProbOf(logprob);
@@ -113,7 +129,10 @@ function stopReason(type: unknown): "stop" | "length" {
  * Tries the server and opens an engine on it.
  * @throws ENGINE_MISCONFIGURED naming what is missing.
  */
-export async function openLlamaCpp(start: EngineStart): Promise<OpenedEngine<LlamaCppEngine>> {
+export async function openLlamaCpp(
+  start: EngineStart,
+  learn?: LearnToken,
+): Promise<OpenedEngine<LlamaCppEngine>> {
   const { client, signal, probeIds } = start;
   const request = { promptIds: probeIds, sampling: PROBE_SAMPLING, signal };
   let answer: LlamaCppAnswer;
@@ -128,7 +147,7 @@ export async function openLlamaCpp(start: EngineStart): Promise<OpenedEngine<Lla
   }
   if (answer.tokenIds.length !== answer.logProbs.length)
     throw misconfigured("/completion sends no log probabilities for n_probs: 1");
-  const engine = new LlamaCppEngine({ client, contextTokens: await contextOf(start) });
+  const engine = new LlamaCppEngine({ client, learn, contextTokens: await contextOf(start) });
   return { engine, warnings: [] };
 }
 

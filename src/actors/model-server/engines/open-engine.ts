@@ -1,7 +1,9 @@
 /** From options to a running engine. Modules load here, when the worker knows which it needs. */
 import type { SamplingOverrides } from "../options.js";
+import type { Renderer } from "../renderers/renderer.js";
 import type { ChatEngine, TokenEngine } from "./engine.js";
 import { EngineError } from "./engine-error.js";
+import type { LearnToken } from "./llama-cpp.js";
 import type { EngineOptions, HttpEngineOptions } from "./options.js";
 import type { EngineStart, OpenedEngine } from "./start.js";
 
@@ -84,29 +86,71 @@ async function openOn(
     const { openVllmChat } = await import("./vllm-chat.js");
     return openVllmChat(start, options.chat_template_kwargs);
   }
-  const [{ loadModelDirectory }, { TokenChatEngine }] = await Promise.all([
-    import("../renderers/model-directory.js"),
-    import("./token-chat-engine.js"),
-  ]);
-  const renderer = loadModelDirectory(options.model_dir, {
-    ...(options.family === undefined ? {} : { family: options.family }),
-    ...(options.chat_template === undefined ? {} : { chatTemplateFile: options.chat_template }),
-    variables: options.chat_template_kwargs,
-    contentSpecials: options.content_specials,
-  });
+  if (options.kind === "sglang_chat") {
+    const { openSglangChat } = await import("./sglang-chat.js");
+    return openSglangChat(start, options.chat_template_kwargs);
+  }
+  return openTokenChat(options, start);
+}
+
+type TokenEngineOptions = Extract<HttpEngineOptions, { content_specials: unknown }>;
+
+async function openTokenChat(
+  options: TokenEngineOptions,
+  start: Omit<EngineStart, "probeIds">,
+): Promise<OpenedEngine<ChatEngine>> {
+  const { renderer, learn, warnings } = await openRenderer(options, start);
   const probeIds = await renderer.promptIds({
     model: "",
     system: "",
     tools: [],
     messages: [{ role: "user", text: "hi" }],
   });
-  const { engine, warnings } = await openTokenEngine(options, { ...start, probeIds });
-  return { engine: new TokenChatEngine(engine, renderer, options.history), warnings };
+  const [opened, { TokenChatEngine }] = await Promise.all([
+    openTokenEngine(options, { ...start, probeIds }, learn),
+    import("./token-chat-engine.js"),
+  ]);
+  return {
+    engine: new TokenChatEngine(opened.engine, renderer, options.history),
+    warnings: [...warnings, ...opened.warnings],
+  };
+}
+
+interface OpenedRenderer {
+  readonly renderer: Renderer;
+  readonly learn?: LearnToken;
+  readonly warnings: readonly string[];
+}
+
+async function openRenderer(
+  options: TokenEngineOptions,
+  { client, signal }: Omit<EngineStart, "probeIds">,
+): Promise<OpenedRenderer> {
+  const { model_dir, family, chat_template, chat_template_kwargs: variables } = options;
+  const chosen = {
+    ...(family === undefined ? {} : { family }),
+    variables,
+    contentSpecials: options.content_specials,
+  };
+  if (model_dir === undefined) {
+    if (chat_template !== undefined)
+      throw new EngineError(
+        "ENGINE_MISCONFIGURED",
+        "engine.chat_template is set without engine.model_dir: start llama-server with --chat-template-file instead",
+      );
+    const { openServerRenderer } = await import("./llama-cpp-renderer.js");
+    const { renderer, vocabulary, warnings } = await openServerRenderer(client, signal, chosen);
+    return { renderer, learn: (id, bytes) => vocabulary.learn(id, bytes), warnings };
+  }
+  const { loadModelDirectory } = await import("../renderers/model-directory.js");
+  const template = chat_template === undefined ? {} : { chatTemplateFile: chat_template };
+  return { renderer: loadModelDirectory(model_dir, { ...chosen, ...template }), warnings: [] };
 }
 
 async function openTokenEngine(
-  options: Extract<HttpEngineOptions, { model_dir: string }>,
+  options: TokenEngineOptions,
   start: EngineStart,
+  learn: LearnToken | undefined,
 ): Promise<OpenedEngine<TokenEngine>> {
   switch (options.kind) {
     case "vllm":
@@ -114,6 +158,6 @@ async function openTokenEngine(
     case "sglang":
       return (await import("./sglang.js")).openSglang(start);
     case "llama_cpp":
-      return (await import("./llama-cpp.js")).openLlamaCpp(start);
+      return (await import("./llama-cpp.js")).openLlamaCpp(start, learn);
   }
 }

@@ -10,7 +10,12 @@ import type { EngineClient } from "./upstream/engine-client.js";
 import { countAt, objectAt } from "./upstream/json.js";
 
 export class OpenaiCompatibleEngine implements ChatEngine {
-  readonly capabilities = { tokenIds: false, prefixSupply: false, reportsPolicyVersion: false };
+  readonly capabilities = {
+    tokenIds: false,
+    prefixSupply: false,
+    reportsPolicyVersion: false,
+    forcesToolCalls: true,
+  } as const;
   readonly vocabularySize = 0;
   readonly #client: EngineClient;
   readonly #model: string;

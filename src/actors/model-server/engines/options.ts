@@ -45,6 +45,9 @@ const rendering = {
   content_specials: z.enum(["text", "special"]).default("text"),
 };
 
+/** The server has template and parsers. */
+const serverRendering = { chat_template_kwargs: rendering.chat_template_kwargs };
+
 /** Engines that are spoken to over HTTP, as a config writes them. */
 export const HTTP_ENGINES = [
   z.strictObject({
@@ -54,12 +57,15 @@ export const HTTP_ENGINES = [
     api: z.enum(["auto", "completions", "generate"]).default("auto"),
   }),
   z.strictObject({ kind: z.literal("sglang"), ...upstream, ...rendering }),
-  z.strictObject({ kind: z.literal("llama_cpp"), ...upstream, ...rendering }),
   z.strictObject({
-    kind: z.literal("vllm_chat"),
+    kind: z.literal("llama_cpp"),
     ...upstream,
-    chat_template_kwargs: rendering.chat_template_kwargs,
+    ...rendering,
+    /** Default: the server's own template and tokenizer. */
+    model_dir: rendering.model_dir.optional(),
   }),
+  z.strictObject({ kind: z.literal("vllm_chat"), ...upstream, ...serverRendering }),
+  z.strictObject({ kind: z.literal("sglang_chat"), ...upstream, ...serverRendering }),
   z.strictObject({
     kind: z.literal("openai_compatible"),
     ...upstream,

@@ -76,14 +76,14 @@ export class TokenChatEngine implements ChatEngine {
   }
 
   async generate(request: ChatRequest): Promise<ChatGeneration> {
-    const { conversation, prompt, stopSequences, callsTools, ...options } = request;
+    const { conversation, prompt, stopSequences, toolChoice, ...options } = request;
     if (prompt.ids === null) throw new EngineError("ENGINE_CANNOT", "there are no prompt ids");
     const { stopIds } = this.#renderer;
     const sampled = await this.#engine.generate({ ...options, promptIds: prompt.ids, stopIds });
     try {
       return this.#read(sampled, stopSequences, {
         tools: conversation.tools,
-        toolCalls: callsTools,
+        toolCalls: toolChoice !== "none",
       });
     } catch (cause) {
       const message = "the engine sent ids outside the vocabulary";

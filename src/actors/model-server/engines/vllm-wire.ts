@@ -2,13 +2,15 @@
 import type { LogprobsMode } from "../../../capture/index.js";
 import type { TokenGeneration, TokenRequest } from "./engine.js";
 import { EngineError } from "./engine-error.js";
+import { reportedVersions } from "./reported-versions.js";
+import { BodyWithIds } from "./upstream/id-lists.js";
 import {
   arrayAt,
   countAt,
   idsAt,
-  jsonWithIds,
   logProbOf,
   objectAt,
+  promptIdsAt,
   textAt,
 } from "./upstream/json.js";
 
@@ -21,14 +23,8 @@ export const VLLM_PATHS: Readonly<Record<VllmApi, string>> = {
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** The part of an answer that both endpoints give. */
-export type VllmAnswer = Omit<
-  TokenGeneration,
-  "logprobsMode" | "policyVersionStart" | "policyVersionEnd"
-> & {
-  /** Weight versions that sampled the tokens, in order; empty when the server does not say. */
-  readonly weightVersions: readonly number[];
-};
+/** What the answer of either endpoint says. */
+export type VllmAnswer = Omit<TokenGeneration, "logprobsMode">;
 
 function samplingParameters({ sampling, stopIds }: TokenRequest): Json {
   const { temperature, top_p, top_k, min_p, max_tokens, seed } = sampling;
@@ -46,17 +42,17 @@ function samplingParameters({ sampling, stopIds }: TokenRequest): Json {
 }
 
 /** JSON. */
-export function vllmBody(api: VllmApi, model: string, request: TokenRequest): string {
+export function vllmBody(api: VllmApi, model: string, request: TokenRequest): BodyWithIds {
   const { promptIds } = request;
   const parameters = samplingParameters(request);
   if (api === "generate")
-    return jsonWithIds("token_ids", promptIds, {
+    return new BodyWithIds("token_ids", promptIds, {
       model,
       sampling_params: parameters,
       stream: false,
       return_token_ids: true,
     });
-  return jsonWithIds("prompt", promptIds, {
+  return new BodyWithIds("prompt", promptIds, {
     model,
     ...parameters,
     n: 1,
@@ -74,7 +70,7 @@ export function vllmAnswer(reply: unknown): VllmAnswer {
   const tokenIds = idsAt(choice["token_ids"], "choices.0.token_ids");
   if (tokenIds === undefined)
     throw new EngineError("ENGINE_REPLY_INVALID", "choices.0.token_ids is missing");
-  const promptIds = idsAt(
+  const promptIds = promptIdsAt(
     choice["prompt_token_ids"] ?? root["prompt_token_ids"],
     "prompt_token_ids",
   );
@@ -87,7 +83,7 @@ export function vllmAnswer(reply: unknown): VllmAnswer {
     ...(promptIds === undefined ? {} : { promptIds }),
     ...(promptTokens === undefined ? {} : { promptTokens }),
     ...(completionTokens === undefined ? {} : { completionTokens }),
-    weightVersions: weightVersions(choice["weight_versions"]),
+    ...reportedVersions(choice["weight_versions"], tokenIds.length),
   };
 }
 
@@ -118,24 +114,6 @@ function logProbsOf(logprobs: unknown, tokenIds: readonly number[]): number[] {
 function idOfText(token: unknown): number | undefined {
   const found = /^token_id:(\d+)$/.exec(textAt(token) ?? "")?.[1];
   return found === undefined ? undefined : Number(found);
-}
-
-/** Versions out of spans; a server may write them as numbers, as text, or in objects. */
-function weightVersions(spans: unknown): number[] {
-  if (!Array.isArray(spans)) return [];
-  return spans.flatMap((span: unknown) => {
-    const inner =
-      typeof span === "object" && span !== null
-        ? ((span as Json)["weight_version"] ?? (span as Json)["version"])
-        : span;
-    return versionOf(inner) ?? [];
-  });
-}
-
-/** A version that is a number, or the text of one. */
-export function versionOf(value: unknown): number | undefined {
-  if (Number.isSafeInteger(value)) return value as number;
-  return typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : undefined;
 }
 
 /** A temperature far enough from 1 to move every log probability that has it. */

@@ -52,14 +52,7 @@ export class VllmEngine implements TokenEngine {
   async generate(request: TokenRequest): Promise<TokenGeneration> {
     const { client, api, model, logprobsMode } = this.#settings;
     const reply = await client.post(VLLM_PATHS[api], vllmBody(api, model, request), request);
-    const { weightVersions, ...answer } = vllmAnswer(reply);
-    if (weightVersions.length === 0) return { ...answer, logprobsMode };
-    return {
-      ...answer,
-      logprobsMode,
-      policyVersionStart: Math.min(...weightVersions),
-      policyVersionEnd: Math.max(...weightVersions),
-    };
+    return { ...vllmAnswer(reply), logprobsMode };
   }
 
   /** The server has these endpoints with VLLM_SERVER_DEV_MODE=1. */

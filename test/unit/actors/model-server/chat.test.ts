@@ -111,7 +111,21 @@ test("max_completion_tokens wins over max_tokens; stop is one text or several", 
   expect(parse({ max_tokens: 1, max_completion_tokens: 2 }).sampling).toEqual({ max_tokens: 2 });
   expect(parse({ stop: "END" }).stopSequences).toEqual(["END"]);
   expect(parse({ stop: ["a", "b"] }).stopSequences).toEqual(["a", "b"]);
-  expect(parse({ tool_choice: "none" }).callsTools).toBe(false);
+});
+
+test.each([
+  [undefined, "auto"],
+  [null, "auto"],
+  ["auto", "auto"],
+  ["none", "none"],
+  ["required", "required"],
+  [{ type: "function", function: { name: "Bash" } }, { name: "Bash" }],
+  [{ type: "allowed_tools", allowed_tools: { mode: "auto", tools: [] } }, "auto"],
+  [{ type: "allowed_tools", allowed_tools: { mode: "required", tools: [] } }, "required"],
+  [{ type: "function" }, "auto"],
+  ["anything", "auto"],
+])("tool_choice %j is %j", (choice, want) => {
+  expect(parse({ tool_choice: choice }).toolChoice).toEqual(want);
 });
 
 test("the purpose of a call shows in what opencode sends", () => {

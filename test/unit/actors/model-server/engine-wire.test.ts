@@ -9,7 +9,11 @@ import {
   llamaCppAnswer,
   llamaCppBody,
 } from "../../../../src/actors/model-server/engines/llama-cpp.js";
-import { sglangAnswer, sglangBody } from "../../../../src/actors/model-server/engines/sglang.js";
+import { sglangChatAnswer } from "../../../../src/actors/model-server/engines/sglang-chat.js";
+import {
+  sglangAnswer,
+  sglangBody,
+} from "../../../../src/actors/model-server/engines/sglang-wire.js";
 import {
   modeOf,
   topLogProb,
@@ -27,8 +31,10 @@ const request = {
   stopIds: [2],
 };
 
+const bodyOf = ({ bytes }: { bytes: Buffer }): unknown => JSON.parse(String(bytes));
+
 test("each server is asked for ids and log probabilities, unfiltered where nothing is pinned, never as a stream", () => {
-  expect(JSON.parse(vllmBody("completions", "m", request))).toEqual({
+  expect(bodyOf(vllmBody("completions", "m", request))).toEqual({
     prompt: [7, 8, 9],
     model: "m",
     temperature: 1,
@@ -45,25 +51,25 @@ test("each server is asked for ids and log probabilities, unfiltered where nothi
     add_special_tokens: false,
     return_token_ids: true,
   });
-  expect(JSON.parse(vllmBody("generate", "m", request))).toMatchObject({
+  expect(bodyOf(vllmBody("generate", "m", request))).toMatchObject({
     token_ids: [7, 8, 9],
     sampling_params: { seed: 5, top_k: -1, max_tokens: 4096 },
     stream: false,
   });
-  expect(JSON.parse(sglangBody(request))).toMatchObject({
+  expect(bodyOf(sglangBody(request))).toMatchObject({
     input_ids: [7, 8, 9],
     sampling_params: { sampling_seed: 5, top_k: -1, max_new_tokens: 4096, no_stop_trim: true },
     return_logprob: true,
     stream: false,
   });
-  expect(JSON.parse(llamaCppBody(request))).toMatchObject({
+  expect(bodyOf(llamaCppBody(request))).toMatchObject({
     prompt: [7, 8, 9],
     n_predict: 4096,
     post_sampling_probs: false,
     samplers: ["temperature", "top_k", "top_p", "min_p"],
   });
   const cold = { ...request, sampling: { ...sampling, temperature: 0.5 } };
-  expect(JSON.parse(llamaCppBody(cold))).toMatchObject({ post_sampling_probs: true });
+  expect(bodyOf(llamaCppBody(cold))).toMatchObject({ post_sampling_probs: true });
 });
 
 describe("vLLM", () => {
@@ -80,7 +86,6 @@ describe("vLLM", () => {
       tokenIds: [1, 2],
       logProbs: [-1, -2],
       finishReason: "stop",
-      weightVersions: [],
     });
   });
 
@@ -94,7 +99,12 @@ describe("vLLM", () => {
       prompt_token_ids: [9],
       usage: { prompt_tokens: 1, completion_tokens: 2 },
     });
-    expect(answer).toMatchObject({ weightVersions: [7, 8], promptIds: [9], completionTokens: 2 });
+    expect(answer).toMatchObject({
+      policyVersionStart: 7,
+      policyVersionEnd: 8,
+      promptIds: [9],
+      completionTokens: 2,
+    });
   });
 
   test("a log probability of another id spoils its place", () => {
@@ -161,6 +171,22 @@ describe("SGLang", () => {
     });
     expect(() => sglangAnswer(aborted)).toThrow("abort");
   });
+});
+
+test("SGLang's chats: ids beside log probabilities where token_ids is absent, an abort is an error", () => {
+  const chat = (choice: object) => ({ choices: [{ finish_reason: "tool_calls", ...choice }] });
+  const meta_info = { output_token_logprobs: [[-1, 1, null]], weight_version: "default" };
+  expect(sglangChatAnswer(chat({ meta_info, prompt_token_ids: [9] }))).toEqual({
+    tokenIds: [1],
+    logProbs: [-1],
+    finishReason: "stop",
+    promptIds: [9],
+    weightVersion: undefined,
+  });
+  expect(sglangChatAnswer(chat({ meta_info, token_ids: [2] })).logProbs).toEqual([Number.NaN]);
+  const aborted = { ...meta_info, finish_reason: { type: "abort" } };
+  expect(() => sglangChatAnswer(chat({ meta_info: aborted }))).toThrow("abort");
+  expect(() => sglangChatAnswer(chat({ token_ids: [1] }))).toThrow("meta_info is missing");
 });
 
 describe("llama.cpp", () => {
@@ -240,7 +266,7 @@ describe("chat completions", () => {
         ],
       },
       stopSequences: [],
-      callsTools: true,
+      toolChoice: "auto",
     }) as { messages: [{ tool_calls: [{ function: { arguments: string } }] }] };
     expect(messages[0].tool_calls[0].function.arguments).toBe('"{\\"cmd\\": \\"timeout 7"');
     const reply = (text: string) => ({

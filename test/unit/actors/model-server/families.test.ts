@@ -112,6 +112,30 @@ describe.each(FAMILY_NAMES)("%s", (family) => {
     expect(parsed.toolCalls).toEqual([{ name: "act", arguments: { text: "x" } }]);
   });
 
+  test("F9. what follows a turn has the ids of the whole render, whatever its text would merge with (https://github.com/radixark/miles/pull/1319)", async () => {
+    const renderer = rendererOf(family, { variables: { enable_thinking: false } });
+    const before: ConversationMessage[] = [
+      { role: "user", text: "x" },
+      { role: "assistant", text: "x", toolCalls: [] },
+    ];
+    const seam = fc.oneof(
+      fc.constantFrom("<", "ing", "\u0301", " ", "s", "|im_end|>", "}}", "日"),
+      plain,
+    );
+    await fc.assert(
+      fc.asyncProperty(seam, fc.boolean(), async (text, isTool) => {
+        const next: ConversationMessage = isTool
+          ? { role: "tool", toolCallId: "1", text, isError: false }
+          : { role: "user", text };
+        const whole = await renderer.promptIds({ ...conversation([...before, next]), tools: [] });
+        const continued = await renderer.continuationIds([next]);
+        const at = whole.length - continued.length;
+        expect(whole.slice(at)).toEqual(continued);
+        expect(renderer.endsTurn(whole.slice(0, at))).toBe(true);
+      }),
+    );
+  });
+
   test("F18. mutated outputs never throw, and what is no call is text (https://github.com/vllm-project/vllm/issues/47761, https://github.com/verl-project/verl/pull/6542)", async () => {
     const renderer = rendererOf(family);
     const vocabulary = vocabularyOf(family);

@@ -151,11 +151,17 @@ test("W1. W2. W3. any answer streams by the grammar and says what its JSON form 
   );
 });
 
-test("stop sequences and tool_choice none are read", () => {
-  const asked = parse({ stop_sequences: ["\n\n", "END"], tool_choice: { type: "none" } });
-  expect(asked).toMatchObject({ stopSequences: ["\n\n", "END"], callsTools: false });
-  expect(parse({ tool_choice: { type: "any" } })).toMatchObject({
-    stopSequences: [],
-    callsTools: true,
-  });
+test("stop sequences are read", () => {
+  expect(parse({ stop_sequences: ["\n\n", "END"] }).stopSequences).toEqual(["\n\n", "END"]);
+  expect(parse({}).stopSequences).toEqual([]);
+});
+
+test.each([
+  [undefined, "auto"],
+  [{ type: "auto", disable_parallel_tool_use: true }, "auto"],
+  [{ type: "none" }, "none"],
+  [{ type: "any" }, "required"],
+  [{ type: "tool", name: "Bash" }, { name: "Bash" }],
+])("tool_choice %j is %j", (choice, want) => {
+  expect(parse({ tool_choice: choice }).toolChoice).toEqual(want);
 });

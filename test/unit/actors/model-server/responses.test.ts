@@ -65,6 +65,18 @@ test("R3. arguments cut off mid-way are kept as text, not refused (https://githu
   });
 });
 
+test.each([
+  ["auto", "auto"],
+  ["none", "none"],
+  ["required", "required"],
+  [{ type: "function", name: "Bash" }, { name: "Bash" }],
+  [{ type: "allowed_tools", mode: "required", tools: [] }, "required"],
+  [{ type: "allowed_tools", mode: "auto", tools: [] }, "auto"],
+  [{ type: "web_search_preview" }, "auto"],
+])("tool_choice %j is %j", (choice, want) => {
+  expect(parse({ tool_choice: choice }).toolChoice).toEqual(want);
+});
+
 test("what an answer repeats must not nest deeper than it can be written", () => {
   const metadata = { a: JSON.parse(`${"[".repeat(300)}${"]".repeat(300)}`) };
   expect(() => open({ metadata })).toThrow(/^metadata: must not nest deeper than 200 levels/);

@@ -37,7 +37,7 @@ async function engineOf(history?: HistoryMode, contextTokens?: number, renderer 
 
 const whole = conversation([...first, turn, ...appended]);
 
-test("P1. append_only: the parent's ids, then the ids of what follows, cut by id (F9)", async () => {
+test("P1. append_only: the parent's ids, then the ids of what follows, cut by id (F9, https://github.com/radixark/miles/issues/1319)", async () => {
   const ids = await parent();
   const { ids: next, refusal } = await (await engineOf()).prompt(whole, { ids, appended });
   expect(refusal).toBeUndefined();

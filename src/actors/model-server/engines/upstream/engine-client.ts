@@ -8,6 +8,7 @@
  */
 import { type Clock, systemClock } from "../../clock.js";
 import { EngineError, engineErrorCode } from "../engine-error.js";
+import { BodyWithIds } from "./id-lists.js";
 import { parseReply } from "./json.js";
 import { Replica, type ReplicaReply } from "./replica.js";
 import { Replicas } from "./replicas.js";
@@ -35,6 +36,8 @@ export interface CallRoute {
   readonly affinity?: string | undefined;
 }
 
+type Body = string | BodyWithIds | undefined;
+
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 8000;
 
@@ -59,13 +62,13 @@ export class EngineClient {
   }
 
   /**
-   * The JSON answer to a POST. A text is sent as it is.
+   * The JSON answer to a POST.
    * @throws EngineError with the code that says whether anything may have been generated.
    */
-  async post(path: string, body: object | string, route: CallRoute): Promise<unknown> {
-    const text = typeof body === "string" ? body : JSON.stringify(body);
+  async post(path: string, body: object | BodyWithIds, route: CallRoute): Promise<unknown> {
+    const sent = body instanceof BodyWithIds ? body : JSON.stringify(body);
     return this.#withDeadline(route.signal, (signal) =>
-      this.#send("POST", path, text, { ...route, signal }),
+      this.#send("POST", path, sent, { ...route, signal }),
     );
   }
 
@@ -130,7 +133,7 @@ export class EngineClient {
   async #send(
     method: "GET" | "POST",
     path: string,
-    body: string | undefined,
+    body: Body,
     { signal, affinity }: CallRoute,
   ): Promise<unknown> {
     const declined = new Set<Replica>();
@@ -148,12 +151,13 @@ export class EngineClient {
 
   async #attempt(
     replica: Replica,
-    { method, path, body }: { method: "GET" | "POST"; path: string; body: string | undefined },
+    { method, path, body }: { method: "GET" | "POST"; path: string; body: Body },
     signal: AbortSignal,
   ): Promise<unknown> {
     let reply: ReplicaReply;
     try {
-      reply = await replica.request(method, path, body, signal);
+      const sent = body instanceof BodyWithIds ? body.bytes : body;
+      reply = await replica.request(method, path, sent, signal);
     } catch (error) {
       const code = engineErrorCode(error);
       if (code === "ENGINE_UNAVAILABLE" || code === "ENGINE_FAILED") this.#markDown(replica);
@@ -161,7 +165,7 @@ export class EngineClient {
       throw error;
     }
     const where = `${replica.url}${path}`;
-    if (reply.status === 200) return jsonOf(reply, where);
+    if (reply.status === 200) return jsonOf(reply, where, body);
     const error = statusError(reply, where);
     if (reply.status === 429 || reply.status === 503) return new Declined(error, reply.retryAfterS); // U1
     throw error;
@@ -231,16 +235,18 @@ function delayMs(attempt: number, retryAfterS: number | undefined): number {
   return Math.max(asked, grown);
 }
 
-function jsonOf(reply: ReplicaReply, where: string): unknown {
-  if (!reply.contentType.startsWith("text/event-stream")) return parseReply(reply.text, where);
+function jsonOf(reply: ReplicaReply, where: string, body: Body): unknown {
+  const sent = body instanceof BodyWithIds ? body : undefined;
+  if (!reply.contentType.startsWith("text/event-stream"))
+    return parseReply(reply.bytes, where, sent);
   throw new EngineError(
     "ENGINE_REPLY_INVALID",
     `${where} answered with a stream although none was asked for`,
   );
 }
 
-function statusError({ status, text }: ReplicaReply, where: string): EngineError {
-  const message = `${where} answered ${status}: ${errorText(text)}`;
+function statusError({ status, bytes }: ReplicaReply, where: string): EngineError {
+  const message = `${where} answered ${status}: ${errorText(bytes.toString("utf8"))}`;
   if (status === 429 || status === 503) return new EngineError("ENGINE_UNAVAILABLE", message);
   return new EngineError(status < 500 ? "ENGINE_REFUSED" : "ENGINE_FAILED", message);
 }

@@ -14,7 +14,7 @@ export interface ReplicaReply {
   readonly contentType: string;
   /** Seconds, where the server says so. */
   readonly retryAfterS: number | undefined;
-  readonly text: string;
+  readonly bytes: Buffer;
 }
 
 /** Uvicorn closes an idle connection after 5 s without saying so; a request must not meet that. */
@@ -68,7 +68,7 @@ export class Replica {
   async request(
     method: "GET" | "POST",
     path: string,
-    body: string | undefined,
+    body: string | Uint8Array | undefined,
     signal: AbortSignal,
   ): Promise<ReplicaReply> {
     this.#inFlight += 1;
@@ -85,7 +85,7 @@ export class Replica {
         status: statusCode,
         contentType: String(headers["content-type"] ?? ""),
         retryAfterS: secondsOf(headers["retry-after"]),
-        text: await reply.body.text(),
+        bytes: Buffer.from(await reply.body.arrayBuffer()),
       };
     } catch (error) {
       if (signal.aborted) throw signal.reason as Error;
