@@ -1,5 +1,3 @@
-import type { RunStop } from "./run-summary.js";
-
 /**
  * What the orchestrator refuses before any work starts. A `ConfigError` is the user's to fix (exit code 2): its message
  * opens with the key, option or field, then says what was found and what is allowed.
@@ -47,19 +45,6 @@ export class ConfigError extends Error {
     super(`${field}: ${problem}`, options);
     this.code = code;
     this.field = field;
-  }
-}
-
-/** Ends the iterations of a launched run that may not go on; `reason` and message are those of a stopped `corral run`. */
-export class RunStoppedError extends Error {
-  static {
-    Object.defineProperty(RunStoppedError.prototype, "name", { value: "RunStoppedError" });
-  }
-  readonly code = "RUN_STOPPED";
-  readonly reason: RunStop["reason"];
-  constructor({ reason, message }: RunStop) {
-    super(`the run was stopped: ${message}`);
-    this.reason = reason;
   }
 }
 

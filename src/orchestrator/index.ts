@@ -13,7 +13,7 @@ export {
 export type { CorralConfig } from "./config/schema.js";
 export { type DoctorCheck, examine } from "./doctor.js";
 export { createTrainer, type Trainer, type TrainerOptions } from "./embedded-trainer.js";
-export { ConfigError, type ConfigErrorCode, isConfigError, RunStoppedError } from "./errors.js";
+export { ConfigError, type ConfigErrorCode, isConfigError } from "./errors.js";
 export { explainRollout, inspectRollout, type RolloutExplanation } from "./explain-rollout.js";
 export {
   EXPORT_FORMATS,
@@ -38,7 +38,8 @@ export type {
 export type { RolloutFigures, RunStats } from "./run-counts.js";
 export type { RunEvent, RunEventListener } from "./run-events.js";
 export { type RunRolloutsRequest, runRollouts } from "./run-rollouts.js";
-export { failedRollouts, type RunStop, type RunSummary } from "./run-summary.js";
+export { type RunStop, RunStoppedError } from "./run-stop.js";
+export { failedRollouts, type RunSummary } from "./run-summary.js";
 export { type Served, type ServeRequest, serve } from "./serve.js";
 export type { TasksInput } from "./tasks.js";
 export { type VerifyReport, verifyRollouts } from "./verify-rollouts.js";

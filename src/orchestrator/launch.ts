@@ -10,7 +10,7 @@
 import type { ActorLogger } from "../runtime/index.js";
 import { captureDecisions } from "./config/decisions.js";
 import type { CorralConfig } from "./config/schema.js";
-import { ConfigError, RunStoppedError } from "./errors.js";
+import { ConfigError } from "./errors.js";
 import { installedTokenSource } from "./installed-source.js";
 import type { PolicyPush } from "./policy-update.js";
 import { groupOf, type RolloutGroup, rolloutOf } from "./rollout-group.js";
@@ -28,6 +28,7 @@ import { openLoopDirectory } from "./run-directory.js";
 import type { RunEventListener } from "./run-events.js";
 import { RunHealth } from "./run-health.js";
 import { RunMetrics, type RunState } from "./run-metrics.js";
+import { RunStoppedError } from "./run-stop.js";
 import { StopWatch } from "./stop-watch.js";
 import { loadTasks, type TasksInput } from "./tasks.js";
 

@@ -17,7 +17,8 @@ import { RunCore } from "./run-core.js";
 import { openRunDirectory, type RunDirectory } from "./run-directory.js";
 import type { RunEventListener } from "./run-events.js";
 import { healthSigns, RunHealth } from "./run-health.js";
-import { RowTally, type RunStop, type RunSummary } from "./run-summary.js";
+import type { RunStop } from "./run-stop.js";
+import { RowTally, type RunSummary } from "./run-summary.js";
 import { maskStop, StopWatch } from "./stop-watch.js";
 import { loadTasks, type TaskSet, type TasksInput } from "./tasks.js";
 

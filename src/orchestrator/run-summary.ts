@@ -1,11 +1,7 @@
 /** Counts the rows of a results file: one truth for a run that was started several times. */
-import { isMapping, type Mapping } from "./config/merge.js";
 
-/** Why a run ended with rollouts left. */
-export interface RunStop {
-  readonly reason: "signal" | "deadline" | "mask_fraction";
-  readonly message: string;
-}
+import { isMapping, type Mapping } from "./config/merge.js";
+import type { RunStop } from "./run-stop.js";
 
 export interface RunSummary {
   readonly runId: string;

@@ -1,6 +1,6 @@
 import type { CorralConfig } from "./config/schema.js";
 import type { RunEvent } from "./run-events.js";
-import type { RunStop } from "./run-summary.js";
+import type { RunStop } from "./run-stop.js";
 
 /** What is stopped. */
 export interface Stoppable {
