@@ -15,6 +15,7 @@ export default defineConfig({
           include: ["test/unit/**/*.test.ts"],
           pool: "forks",
           testTimeout: 30_000,
+          hookTimeout: 60_000,
         },
       },
       {

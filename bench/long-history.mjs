@@ -85,7 +85,7 @@ async function* messagesOf(port) {
     wake();
   });
   for (;;) {
-    while (waiting.length === 0) await new Promise((resolve) => (wake = resolve));
+    while (waiting.length === 0) await new Promise((resolve) => (wake = () => resolve(undefined)));
     yield waiting.shift();
   }
 }
@@ -178,7 +178,8 @@ async function measured(harness) {
   return { busy, gap: delay.max / 1e6, wall: performance.now() - started, tokens };
 }
 
-function summary([first, ...further], entries) {
+function summary(rows, entries) {
+  const [first, ...further] = rows;
   return {
     load: round(loadavg()[0]),
     prompt_tokens: first.tokens,

@@ -36,6 +36,8 @@ mkdirSync(out, { recursive: true });
 const statePath = path.join(out, "trainer.state");
 
 const TASKS_PER_STEP = 3;
+/** Rollouts cost far more than gradients here. */
+const EPOCHS = 2;
 /** Of a family's reward that the newest step has. */
 const NEWS = 0.3;
 const silent = () => undefined;
@@ -45,7 +47,7 @@ const config = loadConfig([here("corral.yaml"), ...(options.fast ? [here("fast.y
 config.token_id_capture.dir = path.join(out, "runs");
 config.responses_api_models.policy.engine.seed = seed;
 
-const trainer = await createTrainer({ resume: statePath, logger });
+const trainer = await createTrainer({ resume: statePath, epochs: EPOCHS, logger });
 /** Everything that the loop must know to go on; kept with the weights. */
 const state = trainer.notes ?? { step: 0, trained: [], curve: [], trainedS: 0, untrained: null };
 const run = await launch(config, { name: "loop", folder: here("."), logger });
@@ -151,7 +153,8 @@ async function trainStep() {
   await run.updatePolicy(update.snapshot.version, () => update.snapshot);
   run.report({
     generation_kl_error: klError,
-    max_log_prob_difference: figures.maxLogProbDifference,
+    // Text has no captured log probabilities to replay.
+    ...(options.retokenised ? {} : { max_log_prob_difference: figures.maxLogProbDifference }),
     mixed_groups: update.mixedGroups,
     ...Object.fromEntries(
       Object.entries(byFamily).map(([family, value]) => [`reward_${family}`, value]),
@@ -201,7 +204,7 @@ const summary = {
   untrained_held_out: state.untrained,
   trained_held_out: await evaluate("heldOut"),
   trained_train_words: await evaluate("train"),
-  max_log_prob_difference: largestDifference,
+  ...(options.retokenised ? {} : { max_log_prob_difference: largestDifference }),
   stats: run.stats(),
 };
 writeFileSync(path.join(out, "summary.json"), `${JSON.stringify(summary, null, 2)}\n`);

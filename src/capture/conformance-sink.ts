@@ -38,6 +38,7 @@ const puts: ConformanceCheck[] = [
       const sink = await bench.sink();
       const bare = recordOf(bench.rolloutId, "empty", {
         generation_token_ids: new Int32Array(),
+        policy_version_spans: [],
         generation_log_probs: new Float64Array(),
         output_items: [],
         token_item_index: null,

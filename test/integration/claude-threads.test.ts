@@ -43,7 +43,13 @@ async function rollOut(script: readonly ScriptedAnswer[], agent: object, notes: 
       },
     },
     responses_api_agents: {
-      cli: { kind: "claude_code", model: "policy", token_id_capture: true, ...agent },
+      cli: {
+        kind: "claude_code",
+        isolation: "none",
+        model: "policy",
+        token_id_capture: true,
+        ...agent,
+      },
     },
   });
   await using run = await launch(config);
