@@ -5,11 +5,6 @@ import type { LearningRate, PolicySnapshot } from "../../embedded-policy/index.j
 export interface PolicyTrainerOptions {
   /** @default 0.5 */
   readonly learningRate?: LearningRate;
-  /**
-   * Gradient steps on each batch. From the second on the importance ratio is not 1, and `clip` bounds how far they go.
-   * @default 1
-   */
-  readonly epochs?: number;
   /** Weight of the entropy of each choice, nats. @default 0.02 */
   readonly entropyBonus?: number;
   /** Importance ratios are clipped to [1 − clip, 1 + clip]. @default 0.2 */
@@ -33,7 +28,6 @@ const Options = z.strictObject({
       z.strictObject({ from: amount, to: amount, steps: z.number().int().min(1) }),
     ])
     .optional(),
-  epochs: z.number().int().min(1).max(100).optional(),
   entropyBonus: amount.optional(),
   clip: z.number().gt(0).optional(),
   klCoefficient: amount.optional(),

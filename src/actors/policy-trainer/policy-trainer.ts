@@ -32,7 +32,6 @@ export interface TrainingStep {
   readonly mixedGroups: number;
   readonly calls: number;
   readonly learningRate: number;
-  /** Of the first epoch, under the weights that the step began with. */
   readonly figures: ReplayFigures;
   readonly stepMs: number;
 }
@@ -86,40 +85,27 @@ export class PolicyTrainer {
    * @throws PolicyError `OFF_GRAMMAR` for ids that were not sampled from their prompt (T2).
    */
   step(): TrainingStep {
-    const { learningRate = 0.5, epochs = 1 } = this.#options;
+    const { learningRate = 0.5 } = this.#options;
     const startedAtMs = performance.now();
     const samples = this.#groups.flat();
     const rate = learningRateAt(learningRate, this.#snapshot.version);
-    const settings = {
+    const update = policyGradientUpdate(this.#policy, this.#snapshot, this.#optimizer, samples, {
       ...pick(this.#options, ["entropyBonus", "clip", "klCoefficient"]),
       learningRate: rate,
       reference: this.#reference,
-    };
-    const { version } = this.#snapshot;
-    const first = policyGradientUpdate(
-      this.#policy,
-      this.#snapshot,
-      this.#optimizer,
-      samples,
-      settings,
-    );
-    let last = first;
-    for (let epoch = 1; epoch < epochs; epoch++) {
-      const from = { ...last.snapshot, version };
-      last = policyGradientUpdate(this.#policy, from, last.optimizer, samples, settings);
-    }
+    });
     const mixed = this.#groups.filter((group) => group.some(({ advantage }) => advantage !== 0));
     const groups = this.#groups.length;
     this.#groups = [];
-    this.#snapshot = last.snapshot;
-    this.#optimizer = last.optimizer;
+    this.#snapshot = update.snapshot;
+    this.#optimizer = update.optimizer;
     return {
-      snapshot: last.snapshot,
+      snapshot: update.snapshot,
       groups,
       mixedGroups: mixed.length,
       calls: samples.length,
       learningRate: rate,
-      figures: first.figures,
+      figures: update.figures,
       stepMs: performance.now() - startedAtMs,
     };
   }
