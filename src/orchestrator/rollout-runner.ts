@@ -58,7 +58,6 @@ export class RolloutRunner {
   /** Model name → rollouts that were given a worker. */
   readonly #turns = new Map<string, number>();
   readonly #running = new Map<string, RunningRollout>();
-  readonly #cancelling = new Map<string, string[]>();
   /** Rollouts that were delivered masked: their records are evidence. */
   readonly #masked = new Set<string>();
 
@@ -196,21 +195,10 @@ export class RolloutRunner {
     if (captured && store !== undefined) await store.call.freeze(rolloutId);
   }
 
-  /** O4. Rollouts that are cancelled in one turn go in one call: the harness has one place for it. */
+  /** O4. A harness that died answers the rollouts themselves. */
   #cancel(agent: string, rolloutId: string): void {
-    const together = this.#cancelling.get(agent);
-    if (together !== undefined) {
-      together.push(rolloutId);
-      return;
-    }
-    const ids = [rolloutId];
-    this.#cancelling.set(agent, ids);
-    queueMicrotask(() => {
-      this.#cancelling.delete(agent);
-      const harness = this.#parts.actors.harnesses.get(agent);
-      // A harness that died answers the rollouts themselves.
-      harness?.call.cancel(ids).catch(() => undefined);
-    });
+    const harness = this.#parts.actors.harnesses.get(agent);
+    harness?.call.cancel([rolloutId]).catch(() => undefined);
   }
 
   #agent(name: string): AgentConfig {

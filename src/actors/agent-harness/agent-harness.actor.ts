@@ -6,7 +6,7 @@ import { type AgentHarnessOptions, parseAgentHarnessOptions } from "./options.js
 export const agentHarness = defineActor({
   module: import.meta.url,
   name: "agentHarness",
-  groups: { control: 16 },
+  groups: { control: 1024 },
   methods: { cancel: { group: "control" }, cancelAll: { group: "control" } },
   // Typed as what is given, so that a caller may leave defaults out.
   options: { parse: (value): AgentHarnessOptions => parseAgentHarnessOptions(value) },
