@@ -17,17 +17,19 @@ export interface TokenizerFile {
     /** By rank; each is two tokens, joined by a blank in older files. */
     readonly merges: readonly (string | readonly [string, string])[];
   };
+  /** Entries of `model.vocab`, listed once: there are as many as tokens. */
+  readonly tokens: readonly (readonly [string, number])[];
   readonly pre_tokenizer: unknown;
   readonly added_tokens: readonly { readonly id: number; readonly content: string }[];
 }
 
 /** The byte behind each character of a byte-level token: GPT-2's table, which keeps printable Latin-1 and moves the rest up. */
-function byteOfCharacter(): Map<string, number> {
-  const table = new Map<string, number>();
+function byteOfCharacter(): Uint8Array {
+  const table = new Uint8Array(2 ** 16);
   let moved = 0;
   for (let byte = 0; byte < 256; byte++) {
     const kept = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-    table.set(String.fromCharCode(kept ? byte : 256 + moved++), byte);
+    table[kept ? byte : 256 + moved++] = byte;
   }
   return table;
 }
@@ -36,15 +38,18 @@ function byteOfCharacter(): Map<string, number> {
 function byteTable(file: TokenizerFile, size: number): { bytes: Uint8Array; starts: Uint32Array } {
   const byteOf = byteOfCharacter();
   const spelled = new Array<string | Uint8Array>(size).fill("");
-  for (const [text, id] of Object.entries(file.model.vocab)) spelled[id] = text;
+  for (const [text, id] of file.tokens) spelled[id] = text;
   for (const token of file.added_tokens) spelled[token.id] = Buffer.from(token.content);
   const starts = new Uint32Array(size + 1);
   // One character of a byte-level token is one byte, so lengths are known before decoding.
   for (let id = 0; id < size; id++) starts[id + 1] = (starts[id] ?? 0) + (spelled[id]?.length ?? 0);
   const bytes = new Uint8Array(starts[size] ?? 0);
   spelled.forEach((token, id) => {
-    const raw = typeof token === "string" ? Array.from(token, (c) => byteOf.get(c) ?? 0) : token;
-    bytes.set(raw, starts[id] ?? 0);
+    const start = starts[id] ?? 0;
+    if (typeof token !== "string") bytes.set(token, start);
+    else
+      for (let at = 0; at < token.length; at++)
+        bytes[start + at] = byteOf[token.charCodeAt(at)] ?? 0;
   });
   return { bytes, starts };
 }
@@ -65,15 +70,16 @@ export function parseTokenizerFile(json: string): TokenizerFile {
       "VOCABULARY_UNREADABLE",
       `tokenizer.json has model.type ${JSON.stringify(file.model?.type)} and no byte-level pre-tokenizer; only byte-level BPE is read`,
     );
-  return { added_tokens: [], ...file } as TokenizerFile;
+  const tokens = Object.entries(file.model.vocab);
+  return { added_tokens: [], ...file, tokens } as TokenizerFile;
 }
 
-/** See the module header. Immutable but for a tokenizer that is built when a text first needs it. */
+/** See the module header. Immutable but for tokenizers that are built when a text first needs them. */
 export class ByteLevelVocabulary implements Vocabulary {
   readonly size: number;
   readonly specials: ReadonlyMap<string, number>;
   readonly #json: string;
-  readonly #native: Tokenizer;
+  #native: Tokenizer | undefined;
   readonly #bytes: Uint8Array;
   readonly #starts: Uint32Array;
   readonly #special: RegExp;
@@ -82,21 +88,23 @@ export class ByteLevelVocabulary implements Vocabulary {
   /**
    * @param json text of a `tokenizer.json`.
    * @param file the same, parsed.
+   * @param lazily true: the native tokenizer, a second of work, is built when a text first needs it.
    * @throws PolicyError `VOCABULARY_UNREADABLE` when it is none with byte-level BPE.
    */
-  constructor(json: string, file: TokenizerFile = parseTokenizerFile(json)) {
+  constructor(json: string, file: TokenizerFile = parseTokenizerFile(json), lazily = false) {
     this.#json = json;
-    this.#native = Tokenizer.fromString(json);
+    if (!lazily) this.#native = Tokenizer.fromString(json);
     this.specials = new Map(file.added_tokens.map((token) => [token.content, token.id]));
     this.#special = anyOf([...this.specials.keys()]);
     let size = 0;
-    for (const id of Object.values(file.model.vocab)) size = Math.max(size, id + 1);
+    for (const [, id] of file.tokens) size = Math.max(size, id + 1);
     for (const { id } of file.added_tokens) size = Math.max(size, id + 1);
     this.size = size;
     ({ bytes: this.#bytes, starts: this.#starts } = byteTable(file, size));
   }
 
   async encode(text: string): Promise<Int32Array> {
+    this.#native ??= Tokenizer.fromString(this.#json);
     const encoding = await this.#native.encode(text, null, { addSpecialTokens: false });
     return Int32Array.from(encoding.getIds());
   }

@@ -31,12 +31,17 @@ const BLANKS: Readonly<Record<string, string>> = {
   "\u010D": "\r",
 };
 
+const ASCII_TOKEN = /^[\x21-\x7e\u0109\u010A\u010D\u0120]+$/;
+
 /** Ids of the tokens that are ASCII text: among them all that a grammar string can hold, but for the marks. */
 function asciiIds(file: TokenizerFile): Map<string, number> {
   const ids = new Map<string, number>();
-  for (const [spelled, id] of Object.entries(file.model.vocab)) {
-    const text = spelled.replace(/[\u0109\u010A\u010D\u0120]/g, (blank) => BLANKS[blank] ?? "");
-    if (/^[\t\n\r\x20-\x7e]+$/.test(text)) ids.set(text, id);
+  for (const [spelled, id] of file.tokens) {
+    if (!ASCII_TOKEN.test(spelled)) continue;
+    ids.set(
+      spelled.replace(/[^\x20-\x7e]/g, (blank) => BLANKS[blank] ?? ""),
+      id,
+    );
   }
   for (const [mark, special] of MARKED_SPECIALS) {
     const token = file.added_tokens.find((t) => t.content === special);
@@ -54,7 +59,7 @@ export class Qwen3Vocabulary extends ByteLevelVocabulary {
 
   constructor(json: string) {
     const file = parseTokenizerFile(json);
-    super(json, file);
+    super(json, file, true);
     const ids = asciiIds(file);
     this.speller = new Speller(ids);
     this.#ascii = new AsciiEncoder(file, ids);
@@ -93,7 +98,7 @@ export class Qwen3Vocabulary extends ByteLevelVocabulary {
 let vocabulary: Promise<Qwen3Vocabulary> | undefined;
 
 /**
- * The Qwen3 vocabulary, loaded once per thread (about half a second).
+ * The Qwen3 vocabulary, loaded once per thread (about half a second, and a second more for the first text that is not ASCII).
  *
  * @throws PolicyError `VOCABULARY_UNREADABLE` when the package's files are missing.
  */
