@@ -59,7 +59,7 @@ describe("AsciiEncoder", () => {
     const vocab = { a: 0, b: 1, c: 2, ab: 256, bc: 257, abc: 258 };
     const merges = ["a b", "b c", "a bc"];
     const model = { type: "BPE", vocab, merges };
-    const file = { model, pre_tokenizer: null, added_tokens: [] };
+    const file = { model, pre_tokenizer: null, tokens: [], added_tokens: [] };
     const encoder = new AsciiEncoder(file, new Map(Object.entries(vocab)));
     expect(encoder.encode("abc")).toEqual([256, 2]);
     expect(encoder.encode("bc")).toEqual([257]);
