@@ -11,7 +11,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type ChaosFiles, ChaosRun, type Moment, seededRandom } from "../support/run-chaos.js";
 import { claudeRun, functionRun } from "../support/run-files.js";
 
-const KILLS = Number(process.env["CORRAL_KILLS"] ?? 4);
+const KILLS = Number(process.env["CORRAL_KILLS"] ?? 2);
 const CLAUDE_KILLS = Number(process.env["CORRAL_CLAUDE_KILLS"] ?? 1);
 const EVERY_STEP = process.env["CORRAL_EVERY_STEP"] !== undefined;
 const seed = Number(process.env["CORRAL_SEED"] ?? Date.now() % 1_000_000);

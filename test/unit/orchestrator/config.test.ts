@@ -222,7 +222,7 @@ describe("refusals", () => {
     [
       "an unknown harness",
       withAgent({ kind: "gemini" }),
-      'responses_api_agents.loop.kind: "gemini" is not valid; allowed: "claude_code", "codex", "pi", "command", "function"',
+      'responses_api_agents.loop.kind: "gemini" is not valid; allowed: "claude_code", "claude_agent_sdk", "codex", "opencode", "pi", "command", "function"',
     ],
     [
       "a missing key",

@@ -20,7 +20,7 @@ import {
 import { serverSentEvent } from "../../../../src/actors/model-server/sse.js";
 import type { Generation, PolicySnapshot } from "../../../../src/embedded-policy/index.js";
 import { ManualClock } from "../../../support/manual-clock.js";
-import { SECRET, SETTINGS } from "../../../support/model-server.js";
+import { ACTOR_SETTINGS, SECRET } from "../../../support/model-server.js";
 
 describe("rollout path", () => {
   test("P1. the prefix is split off as it was sent", () => {
@@ -291,7 +291,7 @@ describe("embedded engine", () => {
 
 describe("options", () => {
   const options = {
-    ...SETTINGS,
+    ...ACTOR_SETTINGS,
     engine: { kind: "embedded", policy: { version: 0, digest: "d", weights: new Float64Array(1) } },
     capture: { kind: "off" },
   };
