@@ -70,7 +70,7 @@ it("takes the final answer and what did not arrive from the journal", async () =
 it("refuses what it cannot find, naming the option", async () => {
   const base = await runFolder();
   const cases: [string, object, RegExp][] = [
-    ["r1", {}, /^--entries, --dir: exactly one must be given/],
+    ["r1", {}, /^--entries, --dir, --server: exactly one must be given/],
     ["r1", { dir: base, entries: "x" }, /exactly one must be given/],
     ["r9", { dir: base }, /^--dir: .* holds nothing of rollout r9/],
     ["r9", { entries: entriesFile(record) }, /^--entries: .* holds nothing of rollout r9/],
