@@ -25,7 +25,7 @@ export {
   SamplingOverrides,
 } from "./model-server/options.js";
 export { rolloutKey } from "./model-server/rollout-key.js";
-export type { RolloutOpening } from "./model-server/rollouts.js";
+export type { OpenedRollout, RolloutOpening } from "./model-server/rollouts.js";
 export type { PolicyTrainerOptions } from "./policy-trainer/options.js";
 export { policyTrainer } from "./policy-trainer/policy-trainer.actor.js";
 export type { PolicyTrainer, TrainingStep } from "./policy-trainer/policy-trainer.js";

@@ -2,11 +2,11 @@
  * New weights for the workers of a model.
  *
  * U1. Every worker acknowledges "updating" → push → every worker commits. A push that fails leaves the version.
- * U2. A worker that was restarted holds the weights of its first start. It is brought up to the current ones before a
- *     rollout may call it.
+ * U2. A worker that was restarted holds the weights of its first start, and knows of no update. It is brought up to the
+ *     current ones before a rollout may call it; while new ones are pushed, that is when they are in place.
  * U3. Updates and what U2 does come one after the other.
  */
-import type { ModelServer } from "../actors/index.js";
+import type { ModelServer, OpenedRollout } from "../actors/index.js";
 import type { PolicySnapshot } from "../embedded-policy/index.js";
 import type { ActorRef } from "../runtime/index.js";
 import { ConfigError } from "./errors.js";
@@ -26,6 +26,8 @@ export class PolicyUpdates {
   readonly #actors: Pick<RunActors, "servers" | "consumer">;
   /** Model name → its last update. */
   readonly #current = new Map<string, CurrentPolicy>();
+  /** Model name → the version that is pushed now. */
+  readonly #pushing = new Map<string, number>();
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(actors: Pick<RunActors, "servers" | "consumer">) {
@@ -36,18 +38,24 @@ export class PolicyUpdates {
   async update(version: number, push: PolicyPush, model: string | undefined): Promise<void> {
     const { name, workers } = this.#workersOf(model);
     await this.#inTurn(async () => {
-      const snapshot = await pushed(version, push, workers);
-      if (snapshot !== undefined)
-        await this.#actors.consumer.call.policyUpdated(version, snapshot.digest);
-      const current = { version, snapshot };
-      this.#current.set(name, current);
-      await Promise.all(workers.map(({ ref }) => commit(ref, current)));
+      this.#pushing.set(name, version);
+      try {
+        const snapshot = await pushed(version, push, workers);
+        if (snapshot !== undefined)
+          await this.#actors.consumer.call.policyUpdated(version, snapshot.digest);
+        const current = { version, snapshot };
+        this.#current.set(name, current);
+        await Promise.all(workers.map(({ ref }) => commit(ref, current)));
+      } finally {
+        this.#pushing.delete(name);
+      }
     });
   }
 
-  /** U2. `version` is the one that the worker answered with. */
-  async bringUp(model: string, { ref }: ServerWorker, version: number): Promise<void> {
-    if (version >= (this.#current.get(model)?.version ?? 0)) return;
+  /** U2. `opened` is what the worker answered to an opening that is not called yet. */
+  async bringUp(model: string, { ref }: ServerWorker, opened: OpenedRollout): Promise<void> {
+    const knows = opened.nextPolicyVersion === (this.#pushing.get(model) ?? null);
+    if (knows && opened.policyVersion >= (this.#current.get(model)?.version ?? 0)) return;
     await this.#inTurn(async () => {
       const current = this.#current.get(model);
       if (current !== undefined) await putInPlace(ref, current);

@@ -153,8 +153,8 @@ export class RolloutRunner {
 
   /** Any worker may serve a rollout, with the current weights. */
   async #openOn(worker: ServerWorker, model: string, opening: RolloutOpening): Promise<void> {
-    const { policyVersion } = await worker.ref.call.openRollout(opening);
-    await this.#parts.policies.bringUp(model, worker, policyVersion);
+    const opened = await worker.ref.call.openRollout(opening);
+    await this.#parts.policies.bringUp(model, worker, opened);
   }
 
   /** O2: a rollout without a durable row may not be counted as done, so the run stops. */

@@ -107,6 +107,29 @@ test("U1 a worker that dies between acknowledging and committing has the new wei
   for (const { ref } of workers) expect((await ref.call.status()).policyVersion).toBe(1);
 });
 
+test("U2 a rollout that opens on a restarted worker during a push is called when the new weights are there", async () => {
+  const { core, workers } = await startCore();
+  await using _closes = core;
+  const [worker] = workers;
+  if (worker === undefined) throw new Error("no worker");
+  const order: string[] = [];
+  let called: Promise<unknown> | undefined;
+  const push = async () => {
+    die(worker.ref);
+    await expect.poll(() => worker.ref.state, { interval: 5 }).toBe("RESTARTING");
+    const opened = await worker.ref.call.openRollout({ rolloutId: "x", epoch: 0, captured: false });
+    expect(opened).toEqual({ policyVersion: 0, nextPolicyVersion: null });
+    called = core.policies.bringUp("policy", worker, opened).then(() => order.push("called"));
+    await worker.ref.call.status();
+    order.push("pushed");
+    return weights(1);
+  };
+  await core.policies.update(1, push, undefined);
+  await called;
+  expect(order).toEqual(["pushed", "called"]);
+  expect((await worker.ref.call.status()).policyVersion).toBe(1);
+});
+
 test("what the dead thread served is masked, also when its answers were recorded; the rest is whole", async () => {
   const { core, rows, workers } = await startCore();
   await using _closes = core;

@@ -129,7 +129,8 @@ export class ModelServer {
   /** @throws RangeError when the rollout was opened in this epoch, or a later one. */
   openRollout(opening: RolloutOpening): OpenedRollout {
     this.#rollouts.open(opening);
-    return { policyVersion: this.#versions.current };
+    const { current, next } = this.#versions;
+    return { policyVersion: current, nextPolicyVersion: next };
   }
 
   /** Ends a rollout: new calls get 403, calls in flight `sealTimeoutMs`, then they are aborted. Idempotent. */

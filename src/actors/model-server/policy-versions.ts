@@ -16,6 +16,11 @@ export class PolicyVersions {
     return this.#current;
   }
 
+  /** Begun and not committed. */
+  get next(): number | null {
+    return this.#next;
+  }
+
   /** @throws RangeError when another update is on its way or the version does not grow. */
   begin(version: number): void {
     if (this.#next !== null)

@@ -26,6 +26,8 @@ export interface RolloutOpening {
 export interface OpenedRollout {
   /** Of the weights that the worker holds. */
   readonly policyVersion: number;
+  /** Of an update that it was told of and that is not committed. */
+  readonly nextPolicyVersion: number | null;
 }
 
 export interface CallLimits {

@@ -14,12 +14,12 @@
  */
 import type { MaskReason } from "../../capture/index.js";
 import type { FinishedRollout, RolloutLedger, RolloutSlot } from "../rollout.js";
-import { CaptureEvidence, type EvidenceParts } from "./capture-evidence.js";
+import { CaptureEvidence } from "./capture-evidence.js";
 import { RolloutConsumerError } from "./errors.js";
 import { Journal, type JournaledRollout, slotKey } from "./journal.js";
 import type { Evidence } from "./journal-record.js";
 import { JsonlWriter } from "./jsonl-writer.js";
-import type { RolloutSealer } from "./options.js";
+import type { RolloutConsumerParts } from "./parts.js";
 import type { PassBook } from "./pass-book.js";
 import {
   type DeliveryReport,
@@ -27,19 +27,8 @@ import {
   type Recovery,
   undeliveredReport,
 } from "./report.js";
-import { type DeliveredRow, type PolicyName, policyOf, readDeliveredRow, textRow } from "./row.js";
+import { type DeliveredRow, policyOf, readDeliveredRow, textRow } from "./row.js";
 import { TrainerHandOff } from "./trainer-hand-off.js";
-
-/** What a consumer works with. */
-export interface RolloutConsumerParts extends EvidenceParts {
-  readonly journalPath: string;
-  /** Undefined: rows go to a trainer. */
-  readonly outPath?: string;
-  readonly servers: readonly RolloutSealer[];
-  /** Closes what was built for this consumer. */
-  readonly onClose?: () => Promise<void>;
-  readonly policy?: PolicyName;
-}
 
 export class RolloutConsumer {
   readonly #parts: RolloutConsumerParts;

@@ -6,10 +6,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { FinishedRollout, RolloutLedger } from "../../../src/actors/rollout.js";
 import { Journal, slotKey } from "../../../src/actors/rollout-consumer/journal.js";
 import { JsonlWriter } from "../../../src/actors/rollout-consumer/jsonl-writer.js";
-import {
-  RolloutConsumer,
-  type RolloutConsumerParts,
-} from "../../../src/actors/rollout-consumer/rollout-consumer.js";
+import type { RolloutConsumerParts } from "../../../src/actors/rollout-consumer/parts.js";
+import { RolloutConsumer } from "../../../src/actors/rollout-consumer/rollout-consumer.js";
 import { isTrainable } from "../../../src/capture/index.js";
 import { MemoryTokenSource } from "../../support/memory-token-source.js";
 import { twoCalls } from "../../support/recorded-calls.js";

@@ -7,7 +7,7 @@
  * H1. The prompt that is recorded is the one that the server reports, never one that we render.
  */
 import type { Conversation } from "../../../capture/index.js";
-import { chatAnswer } from "./chat-wire.js";
+import { chatAnswer, chatBody } from "./chat-wire.js";
 import type {
   ChatEngine,
   ChatGeneration,
@@ -17,7 +17,7 @@ import type {
   TokenGeneration,
 } from "./engine.js";
 import { engineErrorCode } from "./engine-error.js";
-import { PROBE_TOOL } from "./start.js";
+import { PROBE_SAMPLING, PROBE_TOOL } from "./start.js";
 import type { EngineClient } from "./upstream/engine-client.js";
 
 export const CHAT_PATH = "/v1/chat/completions";
@@ -27,6 +27,33 @@ export type ServerChatRequest = Pick<
   ChatRequest,
   "conversation" | "sampling" | "stopSequences" | "toolChoice"
 >;
+
+/** Values that a server's chat template is given. */
+export type TemplateVariables = Readonly<Record<string, unknown>>;
+
+/** What vLLM and SGLang are asked alike; each is asked for ids in its own words besides. */
+export function serverChatBody(
+  model: string,
+  templateVariables: TemplateVariables,
+  request: ServerChatRequest,
+): Readonly<Record<string, unknown>> {
+  const { temperature, top_p, top_k, min_p, max_tokens, seed } = request.sampling;
+  return {
+    model,
+    ...chatBody(request),
+    temperature,
+    top_p,
+    top_k: top_k === 0 ? -1 : top_k,
+    min_p,
+    max_tokens,
+    seed,
+    n: 1,
+    stream: false,
+    logprobs: true,
+    return_token_ids: true,
+    chat_template_kwargs: templateVariables,
+  };
+}
 
 /** One server's form of it. */
 export interface ChatServer {
@@ -101,9 +128,14 @@ export class ServerChatEngine implements ChatEngine {
 }
 
 /** For start checks: a request with a tool, so that a server without a parser for calls shows it. */
-export const PROBE_CHAT: Conversation = {
-  model: "",
-  system: "",
-  tools: [PROBE_TOOL],
-  messages: [{ role: "user", text: "hi" }],
+export const PROBE_REQUEST: ServerChatRequest = {
+  conversation: {
+    model: "",
+    system: "",
+    tools: [PROBE_TOOL],
+    messages: [{ role: "user", text: "hi" }],
+  },
+  sampling: PROBE_SAMPLING,
+  stopSequences: [],
+  toolChoice: "auto",
 };

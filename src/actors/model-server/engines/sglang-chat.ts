@@ -3,15 +3,16 @@
  * `return_meta_info`, which holds the generated ids beside their log probabilities. Never streamed: its streams have no
  * ids. Log probabilities and versions are those of `/generate`.
  */
-import { chatBody } from "./chat-wire.js";
 import type { EngineCapabilities } from "./engine.js";
 import { EngineError, engineErrorCode } from "./engine-error.js";
 import {
   CHAT_PATH,
   type ChatServer,
-  PROBE_CHAT,
+  PROBE_REQUEST,
   ServerChatEngine,
   type ServerChatRequest,
+  serverChatBody,
+  type TemplateVariables,
 } from "./server-chat-engine.js";
 import {
   SGLANG_PAUSE,
@@ -21,17 +22,9 @@ import {
   sglangAnswer,
   sglangLogprobsMode,
 } from "./sglang-wire.js";
-import {
-  type EngineStart,
-  misconfigured,
-  type OpenedEngine,
-  PROBE_SAMPLING,
-  servedModel,
-} from "./start.js";
+import { type EngineStart, misconfigured, type OpenedEngine, servedModel } from "./start.js";
 import type { EngineClient } from "./upstream/engine-client.js";
 import { arrayAt, countAt, objectAt } from "./upstream/json.js";
-
-type TemplateVariables = Readonly<Record<string, unknown>>;
 
 const NEEDED = "an SGLang with return_meta_info and return_prompt_token_ids on chats is needed";
 
@@ -40,23 +33,10 @@ function sglangChatBody(
   templateVariables: TemplateVariables,
   request: ServerChatRequest,
 ): object {
-  const { temperature, top_p, top_k, min_p, max_tokens, seed } = request.sampling;
   return {
-    model,
-    ...chatBody(request),
-    temperature,
-    top_p,
-    top_k: top_k === 0 ? -1 : top_k,
-    min_p,
-    max_tokens,
-    seed,
-    n: 1,
-    stream: false,
-    logprobs: true,
+    ...serverChatBody(model, templateVariables, request),
     return_prompt_token_ids: true,
-    return_token_ids: true,
     return_meta_info: true,
-    chat_template_kwargs: templateVariables,
   };
 }
 
@@ -79,13 +59,7 @@ export async function openSglangChat(
 ): Promise<OpenedEngine<ServerChatEngine>> {
   const { client, signal } = start;
   const { name: model, contextTokens } = await servedModel(client, start.model, signal);
-  const probed = {
-    conversation: PROBE_CHAT,
-    sampling: PROBE_SAMPLING,
-    stopSequences: [],
-    toolChoice: "auto" as const,
-  };
-  const body = sglangChatBody(model, templateVariables, probed);
+  const body = sglangChatBody(model, templateVariables, PROBE_REQUEST);
   const answer = checkedAnswer(await client.post(CHAT_PATH, body, { signal }));
   const capabilities: EngineCapabilities = {
     tokenIds: true,
@@ -122,12 +96,7 @@ function sglangChatServer(
     }),
     // No endpoint renders without generating; the call that follows finds this prompt in the prefix cache.
     countTokens: async (client, conversation) => {
-      const asked = {
-        conversation,
-        sampling: PROBE_SAMPLING,
-        stopSequences: [],
-        toolChoice: "auto" as const,
-      };
+      const asked = { ...PROBE_REQUEST, conversation };
       const { signal } = new AbortController();
       const reply = objectAt(await client.post(CHAT_PATH, body(asked), { signal }), "answer");
       const count = countAt(objectAt(reply["usage"], "usage")["prompt_tokens"]);

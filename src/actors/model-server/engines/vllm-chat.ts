@@ -5,9 +5,11 @@ import { EngineError, engineErrorCode } from "./engine-error.js";
 import {
   CHAT_PATH,
   type ChatServer,
-  PROBE_CHAT,
+  PROBE_REQUEST,
   ServerChatEngine,
   type ServerChatRequest,
+  serverChatBody,
+  type TemplateVariables,
 } from "./server-chat-engine.js";
 import {
   type EngineStart,
@@ -19,8 +21,6 @@ import {
 import type { EngineClient } from "./upstream/engine-client.js";
 import { countAt, objectAt } from "./upstream/json.js";
 import { HOT, modeOf, RAW_LOGPROBS_WARNING, topLogProb, vllmAnswer } from "./vllm-wire.js";
-
-type TemplateVariables = Readonly<Record<string, unknown>>;
 
 interface VllmChatSettings {
   readonly model: string;
@@ -54,7 +54,7 @@ async function countTokens(
 ): Promise<number> {
   const body = {
     model,
-    ...chatBody({ conversation, stopSequences: [], toolChoice: "auto" as const }),
+    ...chatBody({ ...PROBE_REQUEST, conversation }),
     add_generation_prompt: true,
     chat_template_kwargs: templateVariables,
   };
@@ -70,24 +70,11 @@ function vllmChatBody(
   templateVariables: TemplateVariables,
   request: ServerChatRequest,
 ): object {
-  const { temperature, top_p, top_k, min_p, max_tokens, seed } = request.sampling;
   return {
-    model,
-    ...chatBody(request),
-    temperature,
-    top_p,
-    top_k: top_k === 0 ? -1 : top_k,
-    min_p,
-    max_tokens,
-    seed,
-    n: 1,
-    stream: false,
-    logprobs: true,
+    ...serverChatBody(model, templateVariables, request),
     top_logprobs: 1,
-    return_token_ids: true,
     return_tokens_as_token_ids: true,
     skip_special_tokens: false,
-    chat_template_kwargs: templateVariables,
   };
 }
 
@@ -103,12 +90,7 @@ export async function openVllmChat(
   const { name: model, contextTokens } = await servedModel(client, start.model, signal);
   const probe = async (temperature: number) => {
     const sampling = { ...PROBE_SAMPLING, temperature };
-    const probed = {
-      conversation: PROBE_CHAT,
-      sampling,
-      stopSequences: [],
-      toolChoice: "auto" as const,
-    };
+    const probed = { ...PROBE_REQUEST, sampling };
     const body = vllmChatBody(model, templateVariables, probed);
     try {
       return await client.post(CHAT_PATH, body, { signal });
