@@ -40,7 +40,7 @@ export const ACTOR_SETTINGS: Omit<ModelServerSettings, "workerGeneration"> = {
   maxModelCalls: 100,
 };
 
-export const SETTINGS: ModelServerSettings = { ...ACTOR_SETTINGS, workerGeneration: 0 };
+const SETTINGS: ModelServerSettings = { ...ACTOR_SETTINGS, workerGeneration: 0 };
 
 const silentLogger = { warn: () => undefined, error: () => undefined };
 
