@@ -6,7 +6,7 @@
  *     joining it would take quadratic time, is left to it.
  * T2. Two parts are joined only as the tokenizer's own merges join them, lowest rank first, then leftmost.
  */
-import type { TokenizerFile } from "./byte-level-vocabulary.js";
+import type { TokenIds } from "./vocabulary-tables.js";
 
 const ASCII = /^[\t\n\r\x20-\x7e]*$/;
 
@@ -20,20 +20,14 @@ const MAX_PIECE_LENGTH = 128;
 const CACHED_PIECES = 16_384;
 
 export class AsciiEncoder {
-  readonly #ids: ReadonlyMap<string, number>;
-  /** By id: where in the token's text the merge that makes it joins. */
+  readonly #ids: Pick<TokenIds, "get">;
   readonly #joints: Uint8Array;
   readonly #cache = new Map<string, readonly number[]>();
 
-  /** @param ids Token text → id, of every token that is ASCII; in this vocabulary ids are merge ranks. */
-  constructor(file: TokenizerFile, ids: ReadonlyMap<string, number>) {
+  /** Of every token that is ASCII; in this vocabulary ids are merge ranks. @param joints see `VocabularyTables`. */
+  constructor(ids: Pick<TokenIds, "get">, joints: Uint8Array) {
     this.#ids = ids;
-    const { merges, vocab } = file.model;
-    this.#joints = new Uint8Array(256 + merges.length);
-    for (const merge of merges) {
-      const [left = "", right = ""] = typeof merge === "string" ? merge.split(" ") : merge;
-      this.#joints[vocab[left + right] ?? 0] = left.length;
-    }
+    this.#joints = joints;
   }
 
   /** Ids of a text without special tokens; null when it is not for this encoder. */

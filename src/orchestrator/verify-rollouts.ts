@@ -119,7 +119,7 @@ function vocabularies(qwen3: Vocabulary, config?: CorralConfig): Vocabularies {
     const directory = "model_dir" in engine ? engine.model_dir : undefined;
     if (directory === undefined) return undefined;
     const file = path.join(directory, "tokenizer.json");
-    const vocabulary = loaded.get(file) ?? new ByteLevelVocabulary(readFileSync(file, "utf8"));
+    const vocabulary = loaded.get(file) ?? ByteLevelVocabulary.parse(readFileSync(file, "utf8"));
     loaded.set(file, vocabulary);
     return vocabulary;
   };

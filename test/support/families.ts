@@ -22,7 +22,7 @@ const vocabularies = new Map<string, ByteLevelVocabulary>();
 export function vocabularyOf(family: FamilyName): ByteLevelVocabulary {
   const name = family === "llama3_json" ? "llama3_1" : "qwen3";
   const file = path.join(modelDirectory(name), "tokenizer.json");
-  const known = vocabularies.get(name) ?? new ByteLevelVocabulary(readFileSync(file, "utf8"));
+  const known = vocabularies.get(name) ?? ByteLevelVocabulary.parse(readFileSync(file, "utf8"));
   vocabularies.set(name, known);
   return known;
 }

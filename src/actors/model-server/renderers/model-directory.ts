@@ -36,7 +36,7 @@ export function loadModelDirectory(
     );
   const tokenizerFile = path.join(directory, "tokenizer.json");
   try {
-    return new ChatTemplateRenderer(new ByteLevelVocabulary(read(tokenizerFile)), {
+    return new ChatTemplateRenderer(ByteLevelVocabulary.parse(read(tokenizerFile)), {
       ...options,
       family,
       chatTemplate,
