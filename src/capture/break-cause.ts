@@ -53,6 +53,7 @@ export function breakCause(
   if (node.quarantined) return "ambiguous";
   if (node.parent !== null) return "branch";
   const isRoot = node.entry.parent_resolution === "ROOT";
+  if (isRoot && node.entry.parent_resolution_reason === "COMPACTED") return "compaction";
   if (isRoot && purpose === "subagent") return "sub-agent";
   if (isRoot && purpose !== "main") return "auxiliary call";
   const shown = texts === undefined ? undefined : textCause(texts);

@@ -35,7 +35,12 @@ export { type FileLine, fileLines, lineTooLong } from "./file-lines.js";
 export { contextDigest, FINGERPRINT_VERSION, normalizeAssistantText } from "./fingerprint.js";
 export { type FlatTrajectory, flattenTrajectory } from "./flatten.js";
 export type { CallLedger } from "./ledger.js";
-export { type ParentVerdict, resolveParent, type UnresolvedReason } from "./lineage.js";
+export {
+  type Compaction,
+  type ParentVerdict,
+  resolveParent,
+  type UnresolvedReason,
+} from "./lineage.js";
 export type { MaskReason, TerminalAttribution, TokenCaptureMetrics } from "./metrics.js";
 export { parseTokenEntry, tokenEntryToJson } from "./parse-entry.js";
 export {

@@ -7,6 +7,9 @@
  *     and everything before the turn is what it saw.
  * L3. Never guessed: several candidates with unlike tokens, or none, are UNRESOLVED with a reason.
  * L4. A parent cut off by its token limit has no end-of-turn id, so nothing can follow it exactly.
+ * L5. A history of a summary that this rollout's model wrote and of one round that it was written after begins a tree of
+ *     its own: what the harness repeats is a faithful echo, and context. With another turn in it, another system prompt or
+ *     other tools it does not.
  */
 import type { LineageKey, LineageNode, TokenLineage } from "./contracts.js";
 import type {
@@ -37,7 +40,7 @@ export type UnresolvedReason =
   | "AMBIGUOUS_PARENT";
 
 export type ParentVerdict =
-  | { readonly resolution: "ROOT" }
+  | { readonly resolution: "ROOT"; readonly reason?: "COMPACTED" }
   | {
       readonly resolution: "RESOLVED";
       readonly parent: LineageNode;
@@ -46,11 +49,24 @@ export type ParentVerdict =
     }
   | { readonly resolution: "UNRESOLVED"; readonly reason: UnresolvedReason };
 
-/** Contract: a lineage that fails rejects here; the caller then treats the call as UNRESOLVED. */
+/** A recorded call that summarised the history of its rollout. */
+export interface Compaction {
+  readonly servedText: string;
+  /** `contextDigest` of its conversation without messages. */
+  readonly frameDigest: string;
+  /** Calls recorded before it. */
+  readonly earlierCallIds: ReadonlySet<string>;
+}
+
+/**
+ * Contract: a lineage that fails rejects here; the caller then treats the call as UNRESOLVED.
+ * @param compactions those of this rollout that the caller knows; one that it does not know makes no tree.
+ */
 export async function resolveParent(
   conversation: Conversation,
   rolloutId: string,
   lineage: Pick<TokenLineage, "candidates">,
+  compactions: readonly Compaction[] = [],
 ): Promise<ParentVerdict> {
   const { messages } = conversation;
   const turnIndex = messages.findLastIndex((message) => message.role === "assistant");
@@ -67,8 +83,46 @@ export async function resolveParent(
   const digest = contextDigest(conversation, turnIndex);
   const refusals = candidates.map((candidate) => refusal(candidate, turn, conversation, digest));
   const accepted = candidates.filter((_, index) => refusals[index] === undefined);
-  if (accepted.length === 0) return unresolved(furthest(refusals));
-  return choose(accepted, appended);
+  if (accepted.length > 0) return choose(accepted, appended);
+  const reason = furthest(refusals);
+  if (reason !== "CONTEXT_CHANGED") return unresolved(reason);
+  const echoed = candidates.filter((_, index) => refusals[index] === reason);
+  const isCompacted = compactions.some((compaction) =>
+    followsCompaction(conversation, turnIndex, echoed, compaction),
+  );
+  return isCompacted ? { resolution: "ROOT", reason: "COMPACTED" } : unresolved(reason);
+}
+
+/** L5 */
+function followsCompaction(
+  conversation: Conversation,
+  turnIndex: number,
+  echoed: readonly LineageNode[],
+  { servedText, frameDigest, earlierCallIds }: Compaction,
+): boolean {
+  const before = conversation.messages.slice(0, turnIndex);
+  return (
+    before.every((message) => message.role !== "assistant") &&
+    echoed.some((node) => earlierCallIds.has(node.modelCallId)) &&
+    beginsWithSummary(before, servedText) &&
+    contextDigest(conversation, 0) === frameDigest
+  );
+}
+
+/** Harnesses strip the tags of a summary, join its blank lines and write words of their own around it. */
+function beginsWithSummary([first]: readonly ConversationMessage[], servedText: string): boolean {
+  if (first?.role !== "user") return false;
+  const summary = joinBlanks(SUMMARY.exec(servedText)?.[1] ?? servedText);
+  return summary.length >= MIN_SUMMARY_LENGTH && joinBlanks(first.text).includes(summary);
+}
+
+/** Characters: a shorter text is in a message by chance. */
+const MIN_SUMMARY_LENGTH = 16;
+
+const SUMMARY = /<summary>([\s\S]*)<\/summary>/;
+
+function joinBlanks(text: string): string {
+  return text.replace(/\s+/g, " ").trim();
 }
 
 function unresolved(reason: UnresolvedReason): ParentVerdict {

@@ -1,5 +1,6 @@
 /**
- * What a model call was made for. A label for people and for delivery; it decides no token.
+ * What a model call was made for. A label for people, for delivery, and for lineage behind a compaction;
+ * it decides no token.
  *
  * U1. The label that was recorded with the call stands, unless the caller overrides it.
  * U2. A call that offers no tools, in a rollout whose other calls offer some, is no main call whatever it was

@@ -114,7 +114,7 @@ test("a sub-agent: two trajectories, main and subagent, both trainable, every sa
   expect(owned).toBe(metrics["generated_tokens_captured"]);
 });
 
-test("a compaction: a labelled segment of its own; the turn that the CLI repeats behind it is context, and masked", async () => {
+test("L5 a compaction: a labelled segment of its own, and what follows it another; the round that the CLI repeats there is context", async () => {
   const row = await rollOut(
     [
       call("Bash", { command: "cat notes.txt" }),
@@ -126,14 +126,13 @@ test("a compaction: a labelled segment of its own; the turn that the CLI repeats
     "blue is the word of the day, and so on\n".repeat(700),
   );
   const threads = threadsOf(row);
-  expect(threads.map(({ purposes }) => purposes)).toEqual([
-    ["main"],
-    ["main", "main"],
-    ["compaction"],
-  ]);
-  // Behind the summary the CLI sends its newest tool round again: the policy's words, but not its tokens.
-  expect(threads.map(({ reasons }) => reasons)).toEqual([["UNRESOLVED_PARENT"], [], []]);
-  expect(threads.map(({ trainable }) => trainable)).toEqual([false, true, true]);
+  expect(threads.map(({ purposes, reasons, trainable }) => [purposes, reasons, trainable])).toEqual(
+    [
+      [["main"], [], true],
+      [["main", "main"], [], true],
+      [["compaction"], [], true],
+    ],
+  );
   const owned = threads.reduce((sum, { generated }) => sum + generated, 0);
   expect(owned).toBe(
     (row["_ng_token_capture"] as { generated_tokens_captured: number }).generated_tokens_captured,

@@ -6,6 +6,7 @@
  * M2. Any doubt makes a new segment, UNRESOLVED with its reason; nothing is guessed, and nothing here fails a call.
  */
 import {
+  type Compaction,
   type Conversation,
   type ConversationMessage,
   type ParentResolution,
@@ -31,19 +32,22 @@ export interface PreparedPrompt extends Omit<Prompt, "ids"> {
   readonly parentIds?: Int32Array;
 }
 
+/** What a rollout's calls may continue. */
+export interface RolloutHistory {
+  readonly id: string;
+  /** Its compaction calls, as far as this worker served them. */
+  readonly compactions: readonly Compaction[];
+}
+
 /** The prompt of a captured call. `lineage` is null when the sink came without one. */
 export async function continuedPrompt(
   conversation: Conversation,
-  rolloutId: string,
+  rollout: RolloutHistory,
   lineage: TokenLineage | null,
   engine: ChatEngine,
 ): Promise<PreparedPrompt> {
-  const found = await parentOf(conversation, rolloutId, lineage);
-  if (typeof found === "string") {
-    const { ids } = await engine.prompt(conversation);
-    if (found === ROOT) return { ids, resolution: "ROOT" };
-    return { ids, resolution: "UNRESOLVED", reason: found }; // M2
-  }
+  const found = await parentOf(conversation, rollout, lineage);
+  if ("resolution" in found) return { ids: (await engine.prompt(conversation)).ids, ...found }; // M2
   const { ids, refusal } = await engine.prompt(conversation, found);
   if (refusal !== undefined) return { ids, resolution: "UNRESOLVED", reason: refusal };
   const resolved = { ids, resolution: "RESOLVED", parentCallId: found.callId } as const;
@@ -76,39 +80,49 @@ export function historyRewritten(
   return `HISTORY_REWRITTEN: token ${at} is ${String(ids[at])}, the parent's is ${String(parentIds?.[at])}`;
 }
 
-const ROOT = "ROOT";
-
 interface Parent {
   readonly callId: string;
   readonly ids: Int32Array;
   readonly appended: readonly ConversationMessage[];
 }
 
-/** The recorded call that the request continues, `ROOT`, or why there is none. */
+/** A new segment. */
+type Segment = Exclude<ParentVerdict, { readonly resolution: "RESOLVED" }> | Unresolved;
+
+interface Unresolved {
+  readonly resolution: "UNRESOLVED";
+  readonly reason: string;
+}
+
+function unresolved(reason: string): Unresolved {
+  return { resolution: "UNRESOLVED", reason };
+}
+
+/** The recorded call that the request continues, or why there is none. */
 async function parentOf(
   conversation: Conversation,
-  rolloutId: string,
+  { id, compactions }: RolloutHistory,
   lineage: TokenLineage | null,
-): Promise<Parent | string> {
-  if (conversation.messages.every((message) => message.role !== "assistant")) return ROOT;
-  if (lineage === null) return "NO_LINEAGE";
+): Promise<Parent | Segment> {
+  if (conversation.messages.every((message) => message.role !== "assistant"))
+    return { resolution: "ROOT" };
+  if (lineage === null) return unresolved("NO_LINEAGE");
   let verdict: ParentVerdict;
   try {
-    verdict = await resolveParent(conversation, rolloutId, lineage);
+    verdict = await resolveParent(conversation, id, lineage, compactions);
   } catch (error) {
-    return `LINEAGE_FAILED: ${messageOf(error)}`;
+    return unresolved(`LINEAGE_FAILED: ${messageOf(error)}`);
   }
-  if (verdict.resolution === "ROOT") return ROOT;
-  if (verdict.resolution === "UNRESOLVED") return verdict.reason;
+  if (verdict.resolution !== "RESOLVED") return verdict;
   const { parent, appended } = verdict;
-  if (appended.length === 0) return "NOTHING_APPENDED";
-  if (appended.some((message) => message.role === "assistant")) return "FOREIGN_TURN";
+  if (appended.length === 0) return unresolved("NOTHING_APPENDED");
+  if (appended.some((message) => message.role === "assistant")) return unresolved("FOREIGN_TURN");
   try {
-    const ids = await lineage.cumulativeIds(rolloutId, parent.modelCallId);
+    const ids = await lineage.cumulativeIds(id, parent.modelCallId);
     if (ids.length === parent.cumLen) return { callId: parent.modelCallId, ids, appended };
-    return `PARENT_LENGTH: ${ids.length} ids, recorded ${parent.cumLen}`;
+    return unresolved(`PARENT_LENGTH: ${ids.length} ids, recorded ${parent.cumLen}`);
   } catch (error) {
-    return `PARENT_IDS_MISSING: ${messageOf(error)}`;
+    return unresolved(`PARENT_IDS_MISSING: ${messageOf(error)}`);
   }
 }
 

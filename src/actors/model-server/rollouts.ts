@@ -10,6 +10,7 @@
  * L4. Memory is bounded: of sealed rollouts the last `MAX_SEALED` are known, older ones only in the totals. A forgotten
  *     rollout takes no calls, and its ledger, asked again, is empty: a mismatch masks.
  */
+import type { Compaction } from "../../capture/index.js";
 import type { RolloutLedger } from "../rollout.js";
 import { RequestError } from "./request-error.js";
 import { rolloutKey } from "./rollout-key.js";
@@ -43,6 +44,9 @@ export interface AdmittedCall {
   release(): void;
 }
 
+/** A history begins with the summary of one; an attempt that failed is repeated. */
+const MAX_COMPACTIONS = 4;
+
 /** One rollout of one epoch. */
 export class Rollout {
   readonly id: string;
@@ -52,6 +56,7 @@ export class Rollout {
   readonly #running = new Set<AdmittedCall>();
   readonly #recorded: string[] = [];
   readonly #undelivered: string[] = [];
+  readonly #compactions: Compaction[] = [];
   #sealed = false;
   #admitted = 0;
   #started = 0;
@@ -79,6 +84,11 @@ export class Rollout {
   key(secret: Uint8Array): string {
     this.#key ??= rolloutKey(secret, this.id, this.epoch);
     return this.#key;
+  }
+
+  /** The latest compaction calls that were recorded here. */
+  get compactions(): readonly Compaction[] {
+    return this.#compactions;
   }
 
   get isSealed(): boolean {
@@ -119,6 +129,12 @@ export class Rollout {
   /** A recorded call whose client went away before it had the whole answer. */
   countUndelivered(modelCallId: string): void {
     this.#undelivered.push(modelCallId);
+  }
+
+  /** Contract: called when the compaction call was recorded, and before its answer is sent. */
+  noteCompaction(call: Omit<Compaction, "earlierCallIds">): void {
+    this.#compactions.push({ ...call, earlierCallIds: new Set(this.#recorded) });
+    if (this.#compactions.length > MAX_COMPACTIONS) this.#compactions.shift();
   }
 
   countEnded(outcome: "failed" | "aborted"): void {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import {
   type AssistantTurn,
+  type Compaction,
   type Conversation,
   type ConversationMessage,
   contextDigest,
@@ -247,5 +248,72 @@ describe("context digest", () => {
       extend(user("\ufffd")),
     ].map((conversation) => contextDigest(conversation, 2));
     expect(new Set(digests).size).toBe(digests.length);
+  });
+});
+
+describe("L5 a history of a served summary and one round", () => {
+  const seen = extend();
+  const served = turn("", ["t1", "Bash", { command: "ls" }]);
+  const compacted = (first: string, echoed = served, ...between: ConversationMessage[]) => ({
+    ...base,
+    messages: [user(first), ...between, echoed, tool("t1", "a.txt")],
+  });
+  const summary =
+    "<analysis>think</analysis>\n\n<summary>\n1. It listed files.\n\n\n2. No more.\n</summary>";
+  const written =
+    "This session is continued.\n\nSummary:\n1. It listed files.\n\n2. No more.\nGo on.";
+  const of = (servedText: string, more: Partial<Compaction> = {}): Compaction => ({
+    servedText,
+    frameDigest: contextDigest(base, 0),
+    earlierCallIds: new Set(["a"]),
+    ...more,
+  });
+  const resolve = (conversation: Conversation, ...compactions: Compaction[]) =>
+    resolveParent(conversation, "r", lineageOf(node("a", seen, served)), compactions);
+  const root = { resolution: "ROOT", reason: "COMPACTED" };
+  const unresolved = (reason: string) => ({ resolution: "UNRESOLVED", reason });
+
+  it("is a tree of its own, with tags gone and blank lines joined", async () => {
+    expect(await resolve(compacted(written), of("another summary, not this"), of(summary))).toEqual(
+      root,
+    );
+    const plain = "It was all done at once.";
+    expect(await resolve(compacted(`So far: ${plain} Go on.`), of(plain))).toEqual(root);
+  });
+
+  it.each<[string, Conversation, Compaction[]]>([
+    ["no compaction was served", compacted(written), []],
+    ["another was", compacted(written), [of("<summary>something else entirely</summary>")]],
+    ["it was edited", compacted(written.replace("No more", "Much more")), [of(summary)]],
+    ["it is blank", compacted(written), [of("<summary> </summary>"), of(" ")]],
+    ["it is too short to tell", compacted(written), [of("listed files.")]],
+    [
+      "the round is younger than it",
+      compacted(written),
+      [of(summary, { earlierCallIds: new Set() })],
+    ],
+    ["the system prompt is another", { ...compacted(written), system: "be rude" }, [of(summary)]],
+    ["the tools are others", { ...compacted(written), tools: [] }, [of(summary)]],
+    ["a turn was put before the round", compacted(written, served, turn("I did")), [of(summary)]],
+  ])("is UNRESOLVED when %s", async (_why, conversation, compactions) => {
+    expect(await resolve(conversation, ...compactions)).toEqual(unresolved("CONTEXT_CHANGED"));
+  });
+
+  it("is UNRESOLVED when the round is no faithful echo", async () => {
+    const echoed = turn("", ["t1", "Bash", { command: "rm" }]);
+    expect(await resolve(compacted(written, echoed), of(summary))).toEqual(
+      unresolved("ECHO_CHANGED"),
+    );
+  });
+
+  it("stays one tree: a later edit is UNRESOLVED", async () => {
+    const first = compacted(written);
+    const next = turn("", ["t2", "Bash", { command: "cat a.txt" }]);
+    const lineage = lineageOf(node("a", seen, served), node("b", first, next));
+    const edited = [user(written), served, tool("t1", "[cleared]"), next, tool("t2", "x")];
+    const asked = { ...base, messages: edited };
+    expect(await resolveParent(asked, "r", lineage, [of(summary)])).toEqual(
+      unresolved("CONTEXT_CHANGED"),
+    );
   });
 });

@@ -1,6 +1,6 @@
 /**
- * What a harness makes a call for, by published rules on headers and shape. A label for people and delivery modes; it
- * decides no token.
+ * What a harness makes a call for, by published rules on headers and shape. A label for people, for delivery modes, and
+ * for lineage behind a compaction; it decides no token.
  *
  * Q1. `x-ng-call-purpose` says it: a harness of one's own names the purpose itself.
  * Q2. `x-claude-code-agent-id`, or `cc_is_subagent=true` in the billing line: a sub-agent of Claude Code.
