@@ -6,6 +6,7 @@ import { FULL_CAPABILITIES } from "../../dist/actors/model-server/engines/engine
 import { TokenChatEngine } from "../../dist/actors/model-server/engines/token-chat-engine.js";
 import { ModelServer } from "../../dist/actors/model-server/model-server.js";
 import { ChatTemplateRenderer } from "../../dist/actors/model-server/renderers/chat-template-renderer.js";
+import { threadCpuMs } from "./thread-cpu.mjs";
 
 class NullServer {
   #stages = {};
@@ -106,6 +107,10 @@ class NullServer {
 
   openRollouts(openings) {
     for (const opening of openings) this.server.openRollout(opening);
+  }
+
+  cpuMs() {
+    return threadCpuMs();
   }
 
   /** Milliseconds by stage since the last time it was asked. */

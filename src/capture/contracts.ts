@@ -20,7 +20,8 @@ export interface TokenSink {
   /** Contract: a durable mark that a call of this rollout was lost. Never cleared but by `reset`. */
   markIncomplete(rolloutId: string, modelCallId?: string): Promise<void>;
   /**
-   * Contract: durable intent before dispatch; an intent with neither entry nor end at freeze is incomplete.
+   * Contract: a durable intent; one with neither entry nor end at freeze is incomplete. Asked for when the engine is;
+   * settled, or given up after the caller's time limit, before the call is put, ended or answered.
    * @param prompt int32[P], where the call's prompt is known by then: a sink may prepare for it while the engine works.
    *   It does not change until the call is settled, and the entry that is put holds this very array.
    */

@@ -22,25 +22,31 @@ interface HashedMessages {
 
 /** One call is asked for two digests of one conversation, before its newest turns and after them. */
 const hashed = new WeakMap<Conversation, HashedMessages>();
+/** What follows its messages in canonical JSON. */
+const rests = new WeakMap<Conversation, string>();
 
 /**
  * sha256, hex, over the canonical JSON of model, system, tools and the first `messageCount` messages, normalised.
  * Contract: the conversation does not change. A further digest of it costs what its further messages cost.
  */
 export function contextDigest(conversation: Conversation, messageCount: number): string {
+  const { hash } = hashMessages(conversation, messageCount);
+  return hash.copy().update(restOf(conversation)).digest("hex");
+}
+
+function restOf(conversation: Conversation): string {
+  const known = rests.get(conversation);
+  if (known !== undefined) return known;
   const { model, system, tools } = conversation;
-  const rest = canonicalJson({
+  const others = canonicalJson({
     version: FINGERPRINT_VERSION,
     model,
     system,
     tools: tools.map((tool) => [tool.name, tool.description, tool.parameters]),
   });
-  // "messages" is the first key in canonical order.
-  const { hash } = hashMessages(conversation, messageCount);
-  return hash
-    .copy()
-    .update(`],${rest.slice(1)}`)
-    .digest("hex");
+  const rest = `],${others.slice(1)}`; // "messages" is the first key in canonical order.
+  rests.set(conversation, rest);
+  return rest;
 }
 
 function hashMessages(conversation: Conversation, messageCount: number): HashedMessages {

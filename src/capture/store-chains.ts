@@ -6,9 +6,10 @@
  *     before counts as long as its chain did not turn since.
  * H2. Forgetting costs bytes in the store and nothing else: a prompt without a match is stored whole.
  * H3. Bounded by bytes. The rollouts that were written to longest ago go first, the current one never.
+ * H4. A call is shown to a reader only once it is acknowledged.
  */
 import { TokenHash } from "./digest.js";
-import type { DeltaStart, EntryBase } from "./entry-row.js";
+import type { DeltaStart, EntryBase, EntryRow } from "./entry-row.js";
 import type { TokenEntry } from "./records.js";
 import { commonPrefixLength } from "./token-views.js";
 
@@ -16,6 +17,12 @@ import { commonPrefixLength } from "./token-views.js";
 const MAX_CHAINS = 8;
 /** Hashes kept along a chain, so that one that turns off near its end is not hashed from its start. */
 const MAX_MARKS = 8;
+
+/** What lineage needs of an acknowledged call. */
+export type StoredCall = Pick<
+  EntryRow,
+  "modelCallId" | "cumulativeDigest" | "lineageKey" | "meta" | "promptLength" | "generationLength"
+>;
 
 interface Mark {
   readonly length: number;
@@ -31,6 +38,8 @@ class TokenChain {
   turns = 0;
   /** The call whose prompt and generation the tokens are. */
   tip: EntryBase;
+  /** The tip's, when it was acknowledged. */
+  stored: StoredCall | undefined;
 
   constructor(tip: EntryBase) {
     this.tip = tip;
@@ -41,7 +50,7 @@ class TokenChain {
   }
 
   get bytes(): number {
-    return this.#buffer.byteLength;
+    return this.#buffer.byteLength + (this.stored?.meta.length ?? 0);
   }
 
   get tokens(): Int32Array {
@@ -67,6 +76,7 @@ class TokenChain {
       { length, hash },
     ];
     this.tip = tip;
+    this.stored = undefined;
     this.turns += 1;
   }
 
@@ -138,16 +148,40 @@ export class ChainCache {
     this.#forgetOldest();
   }
 
-  /** int32[P+G] of a call that is the latest of its chain; undefined for any other. A copy. */
-  cumulativeIds(rolloutId: string, modelCallId: string): Int32Array | undefined {
-    const chains = this.#rollouts.get(rolloutId) ?? [];
-    return chains.findLast((chain) => chain.tip.modelCallId === modelCallId)?.tokens.slice();
+  /** The row is durable (H4). Of a call that is no longer the latest of its chain nothing is kept. */
+  confirm(row: EntryRow): void {
+    const chain = this.#tipOf(row.rolloutId, row.modelCallId);
+    if (chain?.tip.digest !== row.digest) return;
+    const { modelCallId, cumulativeDigest, lineageKey, meta, promptLength, generationLength } = row;
+    const lengths = { promptLength, generationLength };
+    this.#bytes -= chain.bytes;
+    chain.stored = { modelCallId, cumulativeDigest, lineageKey, meta, ...lengths };
+    this.#bytes += chain.bytes;
+    this.#forgetOldest();
   }
 
-  /** The rollout makes no more calls. */
+  /** The acknowledged latest call of a chain that has this lineage key, sha256. */
+  findStored(rolloutId: string, lineageKey: Uint8Array): StoredCall | undefined {
+    const calls = (this.#rollouts.get(rolloutId) ?? []).map((chain) => chain.stored);
+    return calls.find(
+      (call) => call?.lineageKey && Buffer.compare(call.lineageKey, lineageKey) === 0,
+    );
+  }
+
+  /** int32[P+G] of a call that is the latest of its chain; undefined for any other. A copy. */
+  cumulativeIds(rolloutId: string, modelCallId: string): Int32Array | undefined {
+    return this.#tipOf(rolloutId, modelCallId)?.tokens.slice();
+  }
+
+  /** The rollout makes no more calls, or begins again. */
   forget(rolloutId: string): void {
     this.#bytes -= sizeOf(this.#rollouts.get(rolloutId) ?? []);
     this.#rollouts.delete(rolloutId);
+  }
+
+  #tipOf(rolloutId: string, modelCallId: string): TokenChain | undefined {
+    const chains = this.#rollouts.get(rolloutId) ?? [];
+    return chains.findLast((chain) => chain.tip.modelCallId === modelCallId);
   }
 
   /** H3 */

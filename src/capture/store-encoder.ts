@@ -5,7 +5,8 @@
  *     The comparison reads all of a prompt, so it may be made ahead, while something slower is waited for.
  * N2. A prompt is trusted as far as it equals tokens that were checked before, and not one token further.
  */
-import { type EntryRow, encodeDelta } from "./entry-row.js";
+import type { LineageKey, LineageNode } from "./contracts.js";
+import { decodeNode, type EntryRow, encodeDelta, lineageKeyHash } from "./entry-row.js";
 import { parseTokenEntry } from "./parse-entry.js";
 import type { TokenEntry } from "./records.js";
 import { ChainCache, type ChainMatch, startOf } from "./store-chains.js";
@@ -41,12 +42,30 @@ export class RowEncoder {
     return row;
   }
 
+  /** The row was acknowledged. */
+  confirm(row: EntryRow): void {
+    this.#chains.confirm(row);
+  }
+
+  /**
+   * The calls that served these tool-call ids, when this encoder knows them. Such ids are random and served once, so
+   * the one call that is known here is all there is; a text may have been served by another worker too.
+   */
+  candidates(rolloutId: string, key: LineageKey): readonly LineageNode[] | undefined {
+    if (key.kind !== "tool_call_ids") return undefined;
+    const row = this.#chains.findStored(rolloutId, lineageKeyHash(key));
+    if (row === undefined) return undefined;
+    const { modelCallId: call_id, cumulativeDigest: cum_digest, meta } = row;
+    const cum_len = row.promptLength + row.generationLength;
+    return [decodeNode({ call_id, cum_digest, meta, cum_len })];
+  }
+
   /** int32[P+G] of a call that was encoded here and not continued since; undefined for any other. */
   cumulativeIds(rolloutId: string, modelCallId: string): Int32Array | undefined {
     return this.#chains.cumulativeIds(rolloutId, modelCallId);
   }
 
-  /** The rollout makes no more calls. */
+  /** The rollout makes no more calls, or begins again. */
   forget(rolloutId: string): void {
     this.#chains.forget(rolloutId);
   }

@@ -9,6 +9,8 @@
  * O5. A call that ended without tokens is counted, once, and is never a hole.
  * O6. Only `open` and `reset` make a rollout that can be complete: any other first write makes it incomplete.
  * O7. A record is stored upon a base only if that base is stored, by call id and digest; else it must come whole.
+ * O8. A write that does not know its epoch yet counts only beside the intent of its call: no reset leaves an intent. An
+ *     intent is of the epoch in which it arrives.
  */
 import type { EntryRow } from "./entry-row.js";
 import type { Connection } from "./schema.js";
@@ -151,10 +153,11 @@ export class StoreOperations {
     if (recorded !== undefined && Buffer.compare(recorded.digest, row.digest) === 0) {
       return { answer: "ok", epoch: rollout.epoch }; // O1
     }
-    if (recorded !== undefined || this.#sql.isEnded.get(rid, callId) !== undefined) {
+    if (recorded !== undefined || this.#isEnded(rid, callId)) {
       this.#mark(rid, callId, "RECORD_CONFLICT"); // O1
       return { answer: "conflict" };
     }
+    if (epoch === "begun" && !this.#hasIntent(rid, callId)) return this.#late(rid, "stale_epoch"); // O8
     const baseId = this.#baseOf(rid, row);
     if (baseId === undefined) return { answer: "rebase" }; // O7
     const { base: _base, ...columns } = row;
@@ -179,6 +182,8 @@ export class StoreOperations {
     if (refused !== undefined) return refused;
     const { rid } = rollout;
     if (this.#sql.digestOf.get(rid, modelCallId) === undefined) {
+      const isKnown = this.#hasIntent(rid, modelCallId) || this.#isEnded(rid, modelCallId);
+      if (epoch === "begun" && !isKnown) return this.#late(rid, "stale_epoch"); // O8
       const { changes } = this.#sql.end.run(rid, modelCallId, outcome);
       if (changes > 0) this.#sql.bump.run({ rid, now: this.#now() });
     }
@@ -231,6 +236,14 @@ export class StoreOperations {
     return row.value;
   }
 
+  #hasIntent(rid: number, callId: string): boolean {
+    return this.#sql.hasIntent.get(rid, callId) !== undefined;
+  }
+
+  #isEnded(rid: number, callId: string): boolean {
+    return this.#sql.isEnded.get(rid, callId) !== undefined;
+  }
+
   #deleteRecords(rid: number): void {
     for (const statement of this.#sql.deleteRecords) statement.run(rid);
   }
@@ -242,8 +255,12 @@ export class StoreOperations {
   ): StoreAnswer | undefined {
     if (state === ROLLOUT_STATE.frozen) return { answer: "frozen" };
     const isRetired = state === ROLLOUT_STATE.retired;
-    if (!isRetired && (epoch === null || epoch === current)) return undefined;
+    if (!isRetired && (typeof epoch !== "number" || epoch === current)) return undefined;
+    return this.#late(rid, isRetired ? "retired" : "stale_epoch");
+  }
+
+  #late(rid: number, answer: "retired" | "stale_epoch"): StoreAnswer {
     this.#sql.countLate.run(rid);
-    return { answer: isRetired ? "retired" : "stale_epoch" };
+    return { answer };
   }
 }

@@ -4,8 +4,11 @@
 import type { CallOutcome } from "./contracts.js";
 import type { EntryRow } from "./entry-row.js";
 
-/** The epoch that `begin` answered; null for a call that was never begun, which no reset fences. */
-export type CallEpoch = number | null;
+/**
+ * The epoch that `begin` answered; `begun` while its answer is on the way, which the stored intent stands for; null for
+ * a call that was never begun, which no reset fences.
+ */
+export type CallEpoch = number | "begun" | null;
 
 export type StoreOperation =
   | { readonly kind: "begin"; readonly rolloutId: string; readonly modelCallId: string }

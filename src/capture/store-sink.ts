@@ -8,8 +8,10 @@
  * K3. Rows reach the writer in the order they were encoded: one may be stored upon the one before. Where the writer
  *     lacks that one, the record goes whole.
  * K4. Bytes on their way to the writer are bounded; a put beyond the bound waits.
+ * K5. A put need not wait for its intent's answer: the writer keeps their order, and takes the record only where the
+ *     intent is stored. Both may so share one commit.
  */
-import type { CallOutcome, TokenSink } from "./contracts.js";
+import type { CallOutcome, LineageKey, LineageNode, TokenSink } from "./contracts.js";
 import { type EntryRow, withoutBase } from "./entry-row.js";
 import { CaptureError, type CaptureErrorCode } from "./errors.js";
 import type { TokenEntry } from "./records.js";
@@ -26,7 +28,10 @@ const REFUSALS: Readonly<Record<Refusal, readonly [code: CaptureErrorCode, why: 
   ],
   frozen: ["ROLLOUT_FROZEN", "the rollout is frozen"],
   retired: ["ROLLOUT_RETIRED", "the rollout was dropped"],
-  stale_epoch: ["STALE_EPOCH", "the call began before the rollout was reset"],
+  stale_epoch: [
+    "STALE_EPOCH",
+    "the call began before the rollout was reset, or its intent was not stored",
+  ],
   rebase: ["STORE_FAILED", "the writer asked for the whole record and got it"],
 };
 
@@ -36,7 +41,7 @@ export interface StoreSinkOptions {
 }
 
 interface BegunCall {
-  readonly epoch: number;
+  readonly epoch: number | "begun";
   readonly compared: ComparedPrompt | undefined;
 }
 
@@ -60,12 +65,20 @@ export class StoreSink implements TokenSink {
    *   way to the disk, so that `put` need not. The array must not change until the call is settled.
    */
   async beginCall(rolloutId: string, modelCallId: string, prompt?: Int32Array): Promise<void> {
-    const [answer, compared] = await Promise.all([
-      this.#send({ kind: "begin", rolloutId, modelCallId }),
-      this.#compareMeanwhile(rolloutId, prompt),
-    ]);
-    const epoch = this.#settle(answer, "begin", rolloutId, modelCallId);
-    this.#begun.set(callKey(rolloutId, modelCallId), { epoch, compared });
+    const key = callKey(rolloutId, modelCallId);
+    const asked: BegunCall = { epoch: "begun", compared: undefined };
+    this.#begun.set(key, asked); // K5
+    try {
+      const [answer, compared] = await Promise.all([
+        this.#send({ kind: "begin", rolloutId, modelCallId }),
+        this.#compareMeanwhile(key, asked, rolloutId, prompt),
+      ]);
+      const epoch = this.#settle(answer, "begin", rolloutId, modelCallId);
+      if (this.#begun.get(key) === asked) this.#begun.set(key, { epoch, compared });
+    } catch (error) {
+      if (this.#begun.get(key) === asked) this.#begun.delete(key);
+      throw error;
+    }
   }
 
   /**
@@ -75,10 +88,13 @@ export class StoreSink implements TokenSink {
    */
   async put(entry: TokenEntry): Promise<void> {
     this.#refuseClosed();
-    const begun = this.#begun.get(callKey(entry.rollout_id, entry.model_call_id));
+    const key = callKey(entry.rollout_id, entry.model_call_id);
+    const begun = this.#begun.get(key);
+    // Whoever still compares for it need not.
+    if (begun?.epoch === "begun") this.#begun.set(key, { ...begun });
     const row = this.#encoder.encode(entry, begun?.compared);
     const { rolloutId, modelCallId } = row;
-    const epoch = begun?.epoch ?? null; // K1
+    const epoch = begun?.epoch ?? null; // K1, K5
     const bytes = sizeOf(row);
     await this.#gate.enter(bytes); // K4
     try {
@@ -89,7 +105,8 @@ export class StoreSink implements TokenSink {
     } finally {
       this.#gate.leave(bytes);
     }
-    this.#begun.delete(callKey(rolloutId, modelCallId));
+    this.#encoder.confirm(row);
+    this.#begun.delete(key);
   }
 
   async endCall(rolloutId: string, modelCallId: string, outcome: CallOutcome): Promise<void> {
@@ -113,7 +130,12 @@ export class StoreSink implements TokenSink {
     return this.#encoder.cumulativeIds(rolloutId, modelCallId);
   }
 
-  /** Gives back what is remembered of a rollout that makes no more calls; a later put of it is stored whole. */
+  /** What lineage would find under the key, where this sink alone knows it; undefined: ask the store. */
+  recentCandidates(rolloutId: string, key: LineageKey): readonly LineageNode[] | undefined {
+    return this.#encoder.candidates(rolloutId, key);
+  }
+
+  /** Gives back what is remembered of a rollout that makes no more calls, or begins again; a later put of it is stored whole. */
   forget(rolloutId: string): void {
     this.#encoder.forget(rolloutId);
   }
@@ -126,13 +148,16 @@ export class StoreSink implements TokenSink {
   }
 
   async #compareMeanwhile(
+    key: string,
+    asked: BegunCall,
     rolloutId: string,
     prompt: Int32Array | undefined,
   ): Promise<ComparedPrompt | undefined> {
     if (prompt === undefined) return undefined;
     // A batched writer sends when the loop turns: what is sent first, the disk works on.
     await new Promise((resolve) => setImmediate(resolve));
-    return this.#encoder.compare(rolloutId, prompt);
+    // An engine may have answered at once: the record is encoded then.
+    return this.#begun.get(key) === asked ? this.#encoder.compare(rolloutId, prompt) : undefined;
   }
 
   /** K1 */

@@ -53,6 +53,7 @@ type RolloutStatements = Readonly<{
 
 type CallStatements = Readonly<{
   begin: Statement<[{ rid: number; callId: string }]>;
+  hasIntent: Statement<[rid: number, callId: string]>;
   closeIntent: Statement<[rid: number, callId: string]>;
   end: Statement<[rid: number, callId: string, outcome: string]>;
   isEnded: Statement<[rid: number, callId: string]>;
@@ -127,6 +128,7 @@ function callStatements(connection: Connection): CallStatements {
            AND NOT EXISTS (SELECT 1 FROM ended WHERE rid = :rid AND call_id = :callId)
         ON CONFLICT DO NOTHING`,
     ),
+    hasIntent: connection.prepare("SELECT 1 FROM intent WHERE rid = ? AND call_id = ?"),
     closeIntent: connection.prepare("DELETE FROM intent WHERE rid = ? AND call_id = ?"),
     end: connection.prepare(
       "INSERT INTO ended(rid, call_id, outcome) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",

@@ -1,13 +1,22 @@
 /** Every engine over HTTP against the mock engine, from a harness's request to the stored record. */
+import fs from "node:fs";
+import path from "node:path";
 import { describe, expect, test } from "vitest";
 import { EmbeddedEngine } from "../../src/actors/model-server/engines/embedded.js";
-import { buildTrajectory, rebuildResponse, type TokenEntry } from "../../src/capture/index.js";
+import {
+  buildTrajectory,
+  rebuildResponse,
+  type TokenEntry,
+  tokenEntryToJson,
+} from "../../src/capture/index.js";
 import {
   EmbeddedPolicy,
   loadQwen3Vocabulary,
   untrainedSnapshot,
 } from "../../src/embedded-policy/index.js";
 import { MOCK_FAULTS, type MockFault } from "../../src/mock-engine/index.js";
+import { temporaryDirectory } from "../support/capture.js";
+import { runCorral } from "../support/corral-cli.js";
 import {
   CHAT_ENGINES,
   type EngineName,
@@ -103,6 +112,20 @@ test.each(CHAT_ENGINES)(
       expect(reason).toMatch(/^HISTORY_REWRITTEN: token \d+ is \d+, the parent's is \d+$/);
     const build = buildTrajectory(entries, { rolloutId: "r1" });
     expect(build).toMatchObject({ masked: true, metrics: { unresolved_calls: TURNS - 1 } });
+
+    const file = path.join(temporaryDirectory(), "entries.jsonl");
+    const lines = entries.map((entry) => `${JSON.stringify(tokenEntryToJson(entry))}\n`);
+    fs.writeFileSync(file, lines.join(""));
+    const explained = ["explain", "r1", "--entries", file];
+    const { breaks } = JSON.parse((await runCorral([...explained, "--json"])).stdout);
+    expect(breaks.map((one: { reason: string }) => one.reason)).toEqual(reasons);
+    for (const { cause, firstDifference } of breaks) {
+      expect(cause).toBe("reasoning stripped");
+      expect(firstDifference.recorded).toMatch(/^<think>/);
+      expect(firstDifference.sent).not.toMatch(/^<think>/);
+    }
+    const { stdout } = await runCorral(explained);
+    expect(stdout).toContain(`reasoning stripped (${reasons[0]})`);
   },
 );
 

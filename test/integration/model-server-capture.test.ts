@@ -47,6 +47,14 @@ async function openStore(): Promise<TokenCaptureStore> {
   return store;
 }
 
+const SHORT_PUT = { limits: { putTimeoutMs: 3210 } };
+
+/** The engine was asked, and the call's intent is on the disk. */
+async function begun(engine: ScriptedEngine, clock: ManualClock): Promise<void> {
+  await engine.asked(1);
+  await clock.noTimerOf(SHORT_PUT.limits.putTimeoutMs);
+}
+
 const TOOLS = [
   {
     name: "Bash",
@@ -216,6 +224,51 @@ test("K1. the record is durable before the first content byte, and before messag
   expect((await store.freeze("r1")).entries).toHaveLength(1);
 });
 
+test.each([
+  ["keeps the order of its writes", true],
+  ["is a user's", false],
+])(
+  "C3. the engine works while the intent is on its way, the answer waits for it: a sink that %s",
+  async (_what, ordersWrites) => {
+    const store = await openStore();
+    const order: string[] = [];
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const real = storeCapture(store).sink;
+    const client = storeCapture(store, {
+      beginCall: async (...call) => {
+        await held;
+        await real.beginCall?.(...call);
+        order.push("begun");
+      },
+      put: async (entry) => {
+        order.push("put asked");
+        await real.put(entry);
+      },
+    });
+    const engine = new ScriptedEngine(["ok<|im_end|>"]);
+    const { call, server } = await rolloutOn(store, {
+      capture: { ...client, ordersWrites },
+      engine,
+    });
+    const answering = call(body([user("hi")])).then((response) => {
+      order.push("answered");
+      return response.text();
+    });
+    await engine.asked(1);
+    for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    expect(order).toEqual(ordersWrites ? ["put asked"] : []);
+    release();
+    await answering;
+    expect(order).toEqual(
+      ordersWrites ? ["put asked", "begun", "answered"] : ["begun", "put asked", "answered"],
+    );
+    expect(await server.sealRollout("r1")).toMatchObject({ started: 1, captureLost: 0 });
+  },
+);
+
 test("K3. a client that goes away aborts its call, and no other", async () => {
   const store = await openStore();
   const engine = new ScriptedEngine([never, "ok<|im_end|>"]);
@@ -267,11 +320,10 @@ test("C2. a put that never resolves is answered after putTimeoutMs, and the ledg
       return new Promise<void>(() => {});
     },
   });
-  const limits = { putTimeoutMs: 3210 };
-  const { call, server } = await rolloutOn(store, { capture, clock }, { limits });
+  const { call, server } = await rolloutOn(store, { capture, clock }, SHORT_PUT);
   const answering = call(body([user("hi")]));
   await atPut;
-  clock.advance(3210);
+  clock.advance(SHORT_PUT.limits.putTimeoutMs);
   expect((await answering).status).toBe(200);
   expect(await server.sealRollout("r1")).toMatchObject({
     started: 1,
@@ -448,9 +500,9 @@ describe("keep-alive", () => {
           answer = resolve;
         }),
     ]);
-    const { call } = await rolloutOn(store, { engine, clock });
+    const { call } = await rolloutOn(store, { engine, clock }, SHORT_PUT);
     const answering = call(body([user("hi")], { stream: true }));
-    await engine.asked(1);
+    await begun(engine, clock);
     clock.advance(9999);
     clock.advance(1);
     const response = await answering;
@@ -477,9 +529,9 @@ describe("keep-alive", () => {
           fail = reject;
         }),
     ]);
-    const { call, server } = await rolloutOn(store, { engine, clock });
+    const { call, server } = await rolloutOn(store, { engine, clock }, SHORT_PUT);
     const answering = call(body([user("hi")], { stream: true }));
-    await engine.asked(1);
+    await begun(engine, clock);
     clock.advance(10_000);
     const response = await answering;
     fail(new Error("gone"));
@@ -494,10 +546,10 @@ test("K3. a streaming client that goes away after the stream started ends its ca
   const store = await openStore();
   const clock = new ManualClock();
   const engine = new ScriptedEngine([never]);
-  const { call, server } = await rolloutOn(store, { engine, clock });
+  const { call, server } = await rolloutOn(store, { engine, clock }, SHORT_PUT);
   const controller = new AbortController();
   const answering = call(body([user("hi")], { stream: true }), { signal: controller.signal });
-  await engine.asked(1);
+  await begun(engine, clock);
   const { signal } = engine.requests[0] as { signal: AbortSignal };
   clock.advance(10_000);
   await answering;

@@ -21,12 +21,21 @@ async function slowRollout(answers: Answers, sink: Parameters<typeof storeCaptur
   const clock = new ManualClock();
   const engine = new ScriptedEngine(answers);
   const capture = storeCapture(store, sink);
-  const { server, base } = await startServer({ engine, capture, clock });
+  const putTimeoutMs = 3210;
+  const { server, base } = await startServer(
+    { engine, capture, clock },
+    { limits: { putTimeoutMs } },
+  );
   const { epoch } = await store.open("r1");
   server.openRollout({ rolloutId: "r1", epoch, captured: true });
   const call = (dialect: WireDialect, body: unknown) =>
     post(base("r1"), dialect, body, keyHeaders("r1", epoch));
-  return { store, clock, engine, server, base: base("r1"), call };
+  /** The engine was asked, and the call's intent is on the disk. */
+  const begun = async () => {
+    await engine.asked(1);
+    await clock.noTimerOf(putTimeoutMs);
+  };
+  return { store, clock, engine, server, base: base("r1"), call, begun };
 }
 
 /** An engine answer that the test gives. */
@@ -62,9 +71,9 @@ describe.each(Object.values(WIRE_DIALECTS))("$name", (dialect) => {
 
   test("X3. nothing is sent for 10 s; then the head and a sign of life every 5 s, while an engine takes 400 s", async () => {
     const { answer, give } = given();
-    const { clock, engine, call } = await slowRollout([answer]);
+    const { clock, call, begun } = await slowRollout([answer]);
     const answering = call(dialect, request());
-    await engine.asked(1);
+    await begun();
     clock.advance(9999);
     let isAnswered = false;
     void answering.then(() => {
@@ -87,9 +96,9 @@ describe.each(Object.values(WIRE_DIALECTS))("$name", (dialect) => {
 
   test("X2. an engine that fails after the stream began ends it with the dialect's error, and nothing follows (https://github.com/NVIDIA-NeMo/Switchyard/pull/305)", async () => {
     const { answer, fail } = given();
-    const { clock, engine, call, server } = await slowRollout([answer]);
+    const { clock, call, server, begun } = await slowRollout([answer]);
     const answering = call(dialect, request());
-    await engine.asked(1);
+    await begun();
     clock.advance(10_000);
     const response = await answering;
     fail(new Error("no memory"));
@@ -131,9 +140,9 @@ describe.each(Object.values(WIRE_DIALECTS))("$name", (dialect) => {
   });
 
   test("K3. a client that goes away cancels its engine call, which is recorded as aborted (https://github.com/vllm-project/vllm/issues/22197)", async () => {
-    const { store, clock, engine, base, server } = await slowRollout([never]);
+    const { store, clock, engine, base, server, begun } = await slowRollout([never]);
     const socket = openStream(base, dialect, request());
-    await engine.asked(1);
+    await begun();
     clock.advance(10_000);
     await socket.until("\r\n\r\n");
     const cancelled = abortOf(engine);
@@ -165,11 +174,11 @@ describe.each(Object.values(WIRE_DIALECTS))("$name", (dialect) => {
 });
 
 test("X4. a client that stops reading while the engine works is gone: its call is aborted", async () => {
-  const { clock, engine, base, server } = await slowRollout([never]);
+  const { clock, engine, base, server, begun } = await slowRollout([never]);
   const dialect = WIRE_DIALECTS.responses;
   const body = dialect.request("policy", "go", { stream: true, metadata: BULK });
   const socket = openStream(base, dialect, body);
-  await engine.asked(1);
+  await begun();
   const cancelled = abortOf(engine);
   clock.advance(10_000);
   socket.pause();

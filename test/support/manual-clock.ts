@@ -14,7 +14,10 @@ export class ManualClock implements Clock {
     const timer = { dueMs: this.#nowMs + delayMs, callback };
     this.#timers.add(timer);
     for (const wake of this.#waiting.splice(0)) wake();
-    return () => this.#timers.delete(timer);
+    return () => {
+      this.#timers.delete(timer);
+      for (const wake of this.#waiting.splice(0)) wake();
+    };
   }
 
   /** Delays, from now, of the timers that are set. */
@@ -23,9 +26,17 @@ export class ManualClock implements Clock {
   }
 
   /** Resolves when a timer with that delay is set. */
-  async timerOf(delayMs: number): Promise<void> {
-    while (!this.pendingMs.includes(delayMs))
-      await new Promise<void>((wake) => this.#waiting.push(wake));
+  timerOf(delayMs: number): Promise<void> {
+    return this.#until(() => this.pendingMs.includes(delayMs));
+  }
+
+  /** Resolves when no timer with that delay is set: what it limits has ended. */
+  noTimerOf(delayMs: number): Promise<void> {
+    return this.#until(() => !this.pendingMs.includes(delayMs));
+  }
+
+  async #until(holds: () => boolean): Promise<void> {
+    while (!holds()) await new Promise<void>((wake) => this.#waiting.push(wake));
   }
 
   advance(ms: number): void {

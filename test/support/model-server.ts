@@ -134,7 +134,13 @@ export function storeCapture(
       close: () => real.close(),
       ...sink,
     },
-    lineage: store,
+    ordersWrites: true,
+    lineage: {
+      candidates: async (rolloutId, key) =>
+        real.recentCandidates(rolloutId, key) ?? store.candidates(rolloutId, key),
+      cumulativeIds: async (rolloutId, callId) =>
+        real.recentIds(rolloutId, callId) ?? store.cumulativeIds(rolloutId, callId),
+    },
     forget: (rolloutId) => real.forget(rolloutId),
     close: async () => undefined,
   };

@@ -43,7 +43,14 @@ class Lanes {
   async #call(id, entry) {
     const call = entry.model_call_id;
     say("beginning", id, call);
-    await this.sink.beginCall(id, call, entry.prompt_token_ids);
+    const begun = this.sink.beginCall(id, call, entry.prompt_token_ids);
+    // An engine that answers at once: intent and record go to the writer together.
+    if (Math.random() < 0.5) {
+      await Promise.all([begun, this.sink.put(entry)]);
+      say("put", id, call);
+      return;
+    }
+    await begun;
     if (Math.random() < 0.1) {
       await this.sink.endCall(id, call, "failed");
       say("ended", id, call);

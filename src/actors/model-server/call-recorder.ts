@@ -3,6 +3,8 @@
  *
  * C1. Nothing here throws and nothing here hangs: a capture failure never fails the model call.
  * C2. A call whose record is not acknowledged is lost: counted in the ledger, and marked in the sink as well as can be.
+ * C3. The intent is on its way to the disk while the engine works; nothing ends before it is there, or known to be lost.
+ *     An engine's work that no intent tells of was seen by nobody.
  */
 import type { CallOutcome, TokenEntry, TokenSink } from "../../capture/index.js";
 import { type Clock, withDeadline } from "./clock.js";
@@ -16,6 +18,8 @@ export interface ServerLogger {
 
 export interface RecorderServices {
   readonly sink: TokenSink;
+  /** The sink keeps the order of a call's writes itself: a record need not wait for its intent's answer. */
+  readonly ordersWrites: boolean;
   readonly putTimeoutMs: number;
   readonly clock: Clock;
   readonly logger: ServerLogger;
@@ -25,6 +29,7 @@ export class CallRecorder {
   readonly #services: RecorderServices;
   readonly #rollout: Rollout;
   readonly #callId: string;
+  #begun: Promise<unknown> = Promise.resolve();
   #lost = false;
 
   constructor(services: RecorderServices, rollout: Rollout, callId: string) {
@@ -33,11 +38,11 @@ export class CallRecorder {
     this.#callId = callId;
   }
 
-  /** The durable intent. @param prompt int32[P], null while only the engine knows it. */
-  async begin(prompt: Int32Array | null): Promise<void> {
+  /** Asks for the durable intent; `record` and `end` wait for it (C3). @param prompt int32[P], null if not known yet. */
+  begin(prompt: Int32Array | null): void {
     this.#rollout.countStarted();
     const { sink } = this.#services;
-    await this.#write("beginCall", async () =>
+    this.#begun = this.#write("beginCall", async () =>
       sink.beginCall?.(this.#rollout.id, this.#callId, prompt ?? undefined),
     );
   }
@@ -49,15 +54,19 @@ export class CallRecorder {
       entry = makeEntry(this.#rollout.id);
     } catch (error) {
       this.#lose("the record is invalid", error);
+      await this.#begun;
       return;
     }
-    if (await this.#write("put", () => this.#services.sink.put(entry)))
-      this.#rollout.countRecorded(this.#callId, entry.generation_token_ids.length);
+    const { sink, ordersWrites } = this.#services;
+    if (!ordersWrites) await this.#begun;
+    const [written] = await Promise.all([this.#write("put", () => sink.put(entry)), this.#begun]);
+    if (written) this.#rollout.countRecorded(this.#callId, entry.generation_token_ids.length);
   }
 
   /** Closes the intent of a call that produced no trainable tokens. */
   async end(outcome: CallOutcome): Promise<void> {
     this.#rollout.countEnded(outcome);
+    await this.#begun;
     const { sink } = this.#services;
     await this.#write("endCall", async () =>
       sink.endCall?.(this.#rollout.id, this.#callId, outcome),

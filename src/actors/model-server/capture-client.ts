@@ -16,9 +16,11 @@ import type { CaptureDescriptor } from "./options.js";
 
 export interface CaptureClient {
   readonly sink: TokenSink;
+  /** See `RecorderServices`. */
+  readonly ordersWrites: boolean;
   /** Null: every continuation is UNRESOLVED. */
   readonly lineage: TokenLineage | null;
-  /** The rollout is sealed and none of its calls runs. */
+  /** What is remembered of the rollout: it is sealed and none of its calls runs, or it was dispatched again. */
   forget(rolloutId: string): void;
   /** Idempotent. */
   close(): Promise<void>;
@@ -34,12 +36,13 @@ export async function openCapture(descriptor: CaptureDescriptor): Promise<Captur
     const { call } = descriptor.store;
     const sink = new StoreSink(new BatchedWriter(call));
     const lineage: TokenLineage = {
-      candidates: (rolloutId, key) => call.candidates(rolloutId, key),
+      candidates: async (rolloutId, key) =>
+        sink.recentCandidates(rolloutId, key) ?? call.candidates(rolloutId, key),
       cumulativeIds: async (rolloutId, modelCallId) =>
         sink.recentIds(rolloutId, modelCallId) ?? call.cumulativeIds(rolloutId, modelCallId),
     };
     const forget = (rolloutId: string) => sink.forget(rolloutId);
-    return { sink, lineage, forget, close: () => sink.close() };
+    return { sink, ordersWrites: true, lineage, forget, close: () => sink.close() };
   }
   const sink = await buildUserClass<TokenSink>(descriptor.sink, "sink", [
     "put",
@@ -56,6 +59,7 @@ export async function openCapture(descriptor: CaptureDescriptor): Promise<Captur
         );
   return {
     sink,
+    ordersWrites: false,
     lineage,
     forget: () => undefined,
     close: async () => {

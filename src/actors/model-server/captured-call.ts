@@ -1,14 +1,15 @@
 /**
  * One model call, captured or not, from the parsed request to the answer. HTTP is not known here.
  *
- * Order: id → parent → durable intent → sampling pin → engine → check → durable record → answer.
+ * Order: id → parent → sampling pin → intent → engine → check → record → answer. The intent reaches the disk while the
+ * engine works.
  *
- * K1. The answer exists only after the record is durable, or known to be lost.
+ * K1. The answer exists only after intent and record are durable, or known to be lost.
  * K2. Capture never changes an answer and never fails a call.
  * K3. A call that produced no tokens ends as failed or aborted, and tells its client.
  */
 
-import type { TokenLineage } from "../../capture/index.js";
+import { contextDigest, type TokenLineage } from "../../capture/index.js";
 import { CallRecorder, type RecorderServices } from "./call-recorder.js";
 import type { CaptureClient } from "./capture-client.js";
 import { untilAborted, withDeadline } from "./clock.js";
@@ -26,7 +27,7 @@ import { servedReply } from "./served-reply.js";
 import { tokenEntry } from "./token-entry.js";
 import type { TurnHealth } from "./turn-health.js";
 
-export interface CallServices extends Omit<RecorderServices, "sink"> {
+export interface CallServices extends Omit<RecorderServices, "sink" | "ordersWrites"> {
   readonly engine: ChatEngine;
   /** Null when capture is off. */
   readonly capture: CaptureClient | null;
@@ -56,7 +57,7 @@ export async function runModelCall(
   const { capture } = services;
   const recorder =
     scope.captured && rollout !== undefined && capture !== null
-      ? new CallRecorder({ ...services, sink: capture.sink }, rollout, callId)
+      ? new CallRecorder({ ...services, ...capture }, rollout, callId)
       : null;
   if (recorder !== null && !services.engine.capabilities.tokenIds)
     throw new RequestError(
@@ -79,7 +80,7 @@ export async function runModelCall(
     inputTokens: prompt.ids?.length ?? 0,
   };
   scope.onHead(head);
-  await recorder?.begin(prompt.ids);
+  recorder?.begin(prompt.ids);
   const versionsOf = services.versions.track();
   const generation = await generate(services, request, { prompt, sampling, scope }, recorder);
   const versions = versionsOf();
@@ -100,7 +101,10 @@ export async function runModelCall(
       vocabularySize: services.engine.vocabularySize,
     }),
   );
-  if (recorder !== null && rollout !== undefined) watchDelivery(rollout, callId, signal);
+  if (recorder !== null && rollout !== undefined) {
+    noteCompaction(rollout, request, reply);
+    watchDelivery(rollout, callId, signal);
+  }
   return reply;
 }
 
@@ -112,6 +116,13 @@ function refuseForced(choice: ToolChoice, { capabilities }: ChatEngine): void {
     400,
     `tool_choice asks to force ${asked}, and this model samples its own tokens only; allowed: auto, none`,
   );
+}
+
+/** What comes next may begin with its summary. */
+function noteCompaction(rollout: Rollout, request: ModelRequest, { text }: ServedReply): void {
+  if (request.purpose !== "compaction") return;
+  const frameDigest = contextDigest(request.conversation, 0);
+  rollout.noteCompaction({ servedText: text, frameDigest });
 }
 
 /** From its record on, only a client that goes away, or seal, aborts a call: then its answer may not have arrived. */
@@ -139,7 +150,7 @@ export async function promptOf(
   const { conversation } = request;
   try {
     if (!rollout) return { ids: (await engine.prompt(conversation)).ids, resolution: "ROOT" };
-    return await continuedPrompt(conversation, rollout.id, boundedLineage(services), engine);
+    return await continuedPrompt(conversation, rollout, boundedLineage(services), engine);
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     throw new RequestError(400, `the request cannot be rendered: ${message}`, { cause: error });

@@ -129,6 +129,7 @@ export class ModelServer {
   /** @throws RangeError when the rollout was opened in this epoch, or a later one. */
   openRollout(opening: RolloutOpening): OpenedRollout {
     this.#rollouts.open(opening);
+    this.#parts.capture?.forget(opening.rolloutId); // What an earlier epoch recorded is gone.
     const { current, next } = this.#versions;
     return { policyVersion: current, nextPolicyVersion: next };
   }

@@ -4,6 +4,7 @@ import Database from "better-sqlite3";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
+  type CallEpoch,
   encodeEntry,
   isCaptureError,
   STORE_FILE_NAME,
@@ -46,29 +47,31 @@ class Model {
     return rollout.epoch;
   }
 
-  put(id: string, call: string, payload: number, epoch: number | null) {
+  put(id: string, call: string, payload: number, epoch: CallEpoch) {
     const rollout = this.#reached(id, epoch);
     if (rollout === undefined) return "stale_epoch";
     if (rollout.state === "frozen") this.#mark(rollout, "PUT_AFTER_FREEZE");
     if (rollout.state !== "open") return rollout.state;
-    if (epoch !== null && epoch !== rollout.epoch) return "stale_epoch";
+    if (typeof epoch === "number" && epoch !== rollout.epoch) return "stale_epoch";
     if (rollout.entries.get(call) === payload) return rollout.epoch;
     if (rollout.entries.has(call) || rollout.ended.has(call)) {
       this.#mark(rollout, "RECORD_CONFLICT");
       return "conflict";
     }
+    if (epoch === "begun" && !rollout.intents.has(call)) return "stale_epoch";
     rollout.entries.set(call, payload);
     rollout.intents.delete(call);
     rollout.version += 1;
     return rollout.epoch;
   }
 
-  end(id: string, call: string, outcome: string, epoch: number | null) {
+  end(id: string, call: string, outcome: string, epoch: CallEpoch) {
     const rollout = this.#reached(id, epoch);
     if (rollout === undefined) return "stale_epoch";
     if (rollout.state !== "open") return rollout.state;
-    if (epoch !== null && epoch !== rollout.epoch) return "stale_epoch";
+    if (typeof epoch === "number" && epoch !== rollout.epoch) return "stale_epoch";
     if (!rollout.entries.has(call) && !rollout.ended.has(call)) {
+      if (epoch === "begun" && !rollout.intents.has(call)) return "stale_epoch";
       rollout.ended.set(call, outcome);
       rollout.version += 1;
     }
@@ -119,7 +122,7 @@ class Model {
     return retired.length;
   }
 
-  #reached(id: string, epoch: number | null) {
+  #reached(id: string, epoch: CallEpoch) {
     const rollout = this.rollouts.get(id);
     return rollout === undefined && epoch === null ? this.#createIncomplete(id) : rollout;
   }
@@ -153,8 +156,8 @@ class Model {
 
 const id = fc.constantFrom("r0", "r1");
 const call = fc.constantFrom("c0", "c1");
-/** Null, or one of the epochs given so far, counted back from the newest; a write that names one gives no new one. */
-const epochBack = fc.option(fc.nat(3), { freq: 3 });
+/** Not known, or one of those given so far, counted back from the newest; a write that names one gives no new one. */
+const epochBack = fc.oneof(fc.constantFrom(null, "begun" as const), fc.nat(3), fc.nat(3));
 const step = fc.oneof(
   fc.record({ do: fc.constant("open" as const), id }),
   fc.record({ do: fc.constant("reset" as const), id }),
@@ -182,7 +185,7 @@ const step = fc.oneof(
 );
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
-test("O1 O2 O3 O4 O5 O6 any life of two rollouts goes as the model says", {
+test("O1 O2 O3 O4 O5 O6 O8 any life of two rollouts goes as the model says", {
   timeout: 60_000,
 }, async () => {
   const dir = temporaryDirectory();
@@ -205,6 +208,8 @@ test("O1 O2 O3 O4 O5 O6 any life of two rollouts goes as the model says", {
           now = action.do === "sweep" ? 1e12 : 1000;
           const actual = await actualOf(store, action, snapshots, model.epochs);
           expect(actual, JSON.stringify(action)).toEqual(expected);
+          if (action.do === "put" && action.epochBack === "begun")
+            seen.push(`begun:${typeof expected === "number" ? "stored" : expected}`);
           seen.push(`${action.do}:${typeof expected === "string" ? expected : typeof expected}`);
           expect(rowsOf(file)).toEqual(rowsOfModel(model));
         }
@@ -219,12 +224,14 @@ test("O1 O2 O3 O4 O5 O6 any life of two rollouts goes as the model says", {
   for (const answer of ["conflict", "frozen", "retired", "stale_epoch"]) {
     expect(seen).toContain(`put:${answer}`);
   }
+  expect(seen).toContain("begun:stored");
+  expect(seen).toContain("begun:stale_epoch");
   expect(seen).toContain("reset:ROLLOUT_FROZEN");
   expect(seen).toContain("freeze:ROLLOUT_RETIRED");
 });
 
-function epochOf(back: number | null, epochs: number): number | null {
-  return back === null ? null : Math.max(0, epochs - back);
+function epochOf(back: CallEpoch, epochs: number): CallEpoch {
+  return typeof back === "number" ? Math.max(0, epochs - back) : back;
 }
 
 function expectedOf(model: Model, action: Step, snapshots: Map<string, TokenCaptureSnapshot>) {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
+  BatchedWriter,
   type StoreAnswer,
   type StoreOperation,
   StoreSink,
@@ -38,6 +39,52 @@ test("K1 a call writes with the epoch it began in, one never begun with none", a
     ["end", 41],
     ["put", null],
   ]);
+});
+
+test("K5 a record right behind its intent goes out with it, and is kept", async () => {
+  const { store } = temporaryStore();
+  const { epoch } = await store.open("r");
+  const batches: string[][] = [];
+  const target = {
+    writeAll: (operations: readonly StoreOperation[]) => {
+      batches.push(operations.map((operation) => operation.kind));
+      return Promise.all(operations.map((operation) => store.write(operation)));
+    },
+  };
+  const sink = new StoreSink(new BatchedWriter(target));
+  const entry = entryOf("r", "a");
+  await Promise.all([sink.beginCall("r", "a", entry.prompt_token_ids), sink.put(entry)]);
+  expect(batches).toEqual([["begin", "put"]]);
+  await sink.put(entry); // As when an answer was lost.
+  expect(await store.freeze("r")).toMatchObject({ incomplete: false, entries: [{}] });
+  expect(epoch).toBe(1);
+});
+
+test("K5 K1 a record right behind its intent is refused when a reset came between", async () => {
+  const { store } = temporaryStore();
+  await store.open("r");
+  const sink = new StoreSink(store);
+  const begun = sink.beginCall("r", "a");
+  const reset = store.reset("r");
+  const put = sink.put(entryOf("r", "a"));
+  await begun;
+  await reset;
+  expect(await codeOf(() => put)).toBe("STALE_EPOCH");
+  expect(await store.freeze("r")).toMatchObject({ incomplete: false, entries: [] });
+});
+
+test("K5 a record whose intent was not stored is refused", async () => {
+  const { store } = temporaryStore();
+  await store.open("r");
+  const sink = new StoreSink({
+    write: async (operation) => {
+      if (operation.kind === "begin") throw new Error("the disk was full");
+      return store.write(operation);
+    },
+  });
+  const begun = sink.beginCall("r", "a").catch((error: unknown) => error);
+  expect(await codeOf(() => sink.put(entryOf("r", "a")))).toBe("STALE_EPOCH");
+  expect(await begun).toBeInstanceOf(Error);
 });
 
 test("K2 a failed write is reported once, not repeated, and may be sent again", async () => {
@@ -107,6 +154,40 @@ describe("deltas", () => {
     const { entries } = await store.freeze("r");
     expect(entries.map((entry) => entry.model_call_id)).toEqual(["c"]);
     expect(entries[0]?.prompt_token_ids).toEqual(last);
+  });
+
+  test("H4 a call is a candidate when it is acknowledged, while nothing follows it, and as the store knows it", async () => {
+    const { store } = temporaryStore();
+    await store.open("r");
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const sink = new StoreSink({
+      write: async (operation) => {
+        if (operation.kind === "put") await held;
+        return store.write(operation);
+      },
+    });
+    const lineage = { context_digest: "d", context_length: 1, fingerprint_version: 1 };
+    const key = { kind: "tool_call_ids", ids: ["t1"] } as const;
+    const put = sink.put(
+      entryOf("r", "a", { prompt_token_ids: first, served_tool_call_ids: ["t1"], ...lineage }),
+    );
+    await turn();
+    expect(sink.recentCandidates("r", key)).toBeUndefined();
+    release();
+    await put;
+    expect(sink.recentCandidates("r", key)).toEqual(await store.candidates("r", key));
+    expect(sink.recentCandidates("r", key)).toHaveLength(1);
+    expect(sink.recentCandidates("s", key)).toBeUndefined();
+    expect(sink.recentCandidates("r", { ...key, ids: ["t2"] })).toBeUndefined();
+    expect(sink.recentCandidates("r", { kind: "text", text: "" })).toBeUndefined();
+    await sink.put(entryOf("r", "b", { prompt_token_ids: longer, served_text: "x", ...lineage }));
+    expect(sink.recentCandidates("r", key)).toBeUndefined();
+    expect(sink.recentCandidates("r", { kind: "text", text: "x" })).toBeUndefined();
+    sink.forget("r");
+    expect(sink.recentIds("r", "b")).toBeUndefined();
   });
 
   test("recentIds knows the latest call of a chain, as a copy, and no other", async () => {
