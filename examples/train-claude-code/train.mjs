@@ -46,9 +46,12 @@ const config = loadConfig([here("corral.yaml"), ...(options.fast ? [here("fast.y
 config.token_id_capture.dir = path.join(out, "runs");
 config.responses_api_models.policy.engine.seed = seed;
 
-/** With less, one seed in four ends where a family calls tools until its turns are over: equal rewards teach nothing. */
-const ENTROPY_BONUS = 0.1;
-const trainer = await createTrainer({ resume: statePath, logger, entropyBonus: ENTROPY_BONUS });
+/**
+ * With less entropy, or smaller steps, one seed in four ends where a family calls tools until its turns are over: its
+ * rewards are equal and teach nothing. With larger steps and as little entropy, more do.
+ */
+const TRAINING = { learningRate: 0.8, entropyBonus: 0.05 };
+const trainer = await createTrainer({ resume: statePath, logger, ...TRAINING });
 /** Everything that the loop must know to go on; kept with the weights. */
 const state = trainer.notes ?? { step: 0, trained: [], curve: [], trainedS: 0, untrained: null };
 const run = await launch(config, { name: "loop", folder: here("."), logger });
