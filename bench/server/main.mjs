@@ -32,6 +32,8 @@ const WARM_LANES = 12;
 const ADDED_P50_MS = 2.3;
 const CALLS_PER_SECOND = 400;
 const WORKER_RSS_MB = 150;
+/** The heap is limited as a run's model servers have it. */
+const WORKER = { maxConcurrency: 8, maxHeapMiB: 2048 };
 /** 256 calls in flight: the shape that memory and a second worker are judged by. */
 const BUSY = { bytes: 100_000, stream: false, inFlight: 256 };
 
@@ -174,7 +176,7 @@ async function round({ bytes, stream, workers, inFlight, turns, expertsBytes = 0
     const store = await runtime.spawn(captureStore, { dir }, { maxConcurrency: 512, stopStage: 1 });
     const servers = await Promise.all(
       Array.from({ length: workers }, (_, index) =>
-        runtime.spawn(nullServer, { store, index, keySecret, expertsBytes }, { maxConcurrency: 8 }),
+        runtime.spawn(nullServer, { store, index, keySecret, expertsBytes }, WORKER),
       ),
     );
     const urls = await Promise.all(

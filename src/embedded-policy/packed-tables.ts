@@ -6,6 +6,7 @@
  *     that it was made of.
  */
 import { createHash } from "node:crypto";
+import { closeSync, openSync, readSync } from "node:fs";
 import { TokenIds, type VocabularyTables } from "./vocabulary-tables.js";
 
 /** Of the file and of what the tables mean: a change of `hashOf`, `slotsOf` or `jointsOf` moves it. */
@@ -79,6 +80,22 @@ const SAMPLED = 64;
 
 function digestOf(head: PackHead, body: Uint8Array): string {
   return sha256(Buffer.concat([Buffer.from(JSON.stringify(head)), body]));
+}
+
+/** Reads in parts: each worker digests a file of many megabytes when it starts. */
+export function sha256OfFile(path: string): string {
+  const hash = createHash("sha256");
+  const part = Buffer.allocUnsafe(2 ** 18);
+  const file = openSync(path, "r");
+  try {
+    for (let read = -1; read !== 0; ) {
+      read = readSync(file, part);
+      hash.update(part.subarray(0, read));
+    }
+  } finally {
+    closeSync(file);
+  }
+  return hash.digest("hex");
 }
 
 export function sha256(bytes: Uint8Array): string {

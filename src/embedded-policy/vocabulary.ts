@@ -6,7 +6,7 @@ import { AsciiEncoder } from "./ascii-encoder.js";
 import { MARKED_SPECIALS, Speller } from "./bpe.js";
 import { anyOf, ByteLevelVocabulary } from "./byte-level-vocabulary.js";
 import { PolicyError } from "./errors.js";
-import { sha256, unpackTables } from "./packed-tables.js";
+import { sha256, sha256OfFile, unpackTables } from "./packed-tables.js";
 import { parseTokenizerFile } from "./tokenizer-file.js";
 import { TokenIds, type VocabularyTables, vocabularyTables } from "./vocabulary-tables.js";
 
@@ -17,9 +17,10 @@ export const QWEN3_PACK = fileURLToPath(
   new URL("../../dist/embedded-policy/qwen3.tables", import.meta.url),
 );
 
-function readModelFile(name: string): Buffer {
+/** @throws PolicyError `VOCABULARY_UNREADABLE` when the package's file is missing. */
+function ofModelFile<T>(name: string, read: (path: string) => T): T {
   try {
-    return readFileSync(createRequire(import.meta.url).resolve(`${PACKAGE}/models/${name}`));
+    return read(createRequire(import.meta.url).resolve(`${PACKAGE}/models/${name}`));
   } catch (cause) {
     const message = `cannot read models/${name} of the package ${PACKAGE}`;
     throw new PolicyError("VOCABULARY_UNREADABLE", message, { cause });
@@ -28,7 +29,7 @@ function readModelFile(name: string): Buffer {
 
 /** @throws PolicyError `VOCABULARY_UNREADABLE` when the package's files are missing. */
 export function readQwen3Tokenizer(): Buffer {
-  return readModelFile("tokenizer.json");
+  return ofModelFile("tokenizer.json", (path) => readFileSync(path));
 }
 
 /** The vocabulary of Qwen3. Make it with {@link loadQwen3Vocabulary}. */
@@ -88,9 +89,8 @@ let vocabulary: Promise<Qwen3Vocabulary> | undefined;
  */
 export function loadQwen3Vocabulary(): Promise<Qwen3Vocabulary> {
   vocabulary ??= Promise.resolve().then(() => {
-    const file = readQwen3Tokenizer();
-    const source = sha256(file);
-    const parsed = () => vocabularyTables(parseTokenizerFile(file.toString("utf8")));
+    const source = ofModelFile("tokenizer.json", sha256OfFile);
+    const parsed = () => vocabularyTables(parseTokenizerFile(readSame(source)));
     return new Qwen3Vocabulary(packedTables(source) ?? parsed(), source);
   });
   return vocabulary;
@@ -120,7 +120,9 @@ function packedTables(source: string): VocabularyTables | undefined {
  * @throws PolicyError `VOCABULARY_UNREADABLE` when the package's files are missing.
  */
 export function qwen3ChatTemplate(): string {
-  const config = JSON.parse(readModelFile("tokenizer_config.json").toString("utf8")) as {
+  const config = JSON.parse(
+    ofModelFile("tokenizer_config.json", (path) => readFileSync(path, "utf8")),
+  ) as {
     chat_template?: unknown;
   };
   if (typeof config.chat_template === "string") return config.chat_template;
