@@ -79,7 +79,7 @@ function findsItself(tables: VocabularyTables): boolean {
 const SAMPLED = 64;
 
 function digestOf(head: PackHead, body: Uint8Array): string {
-  return sha256(Buffer.concat([Buffer.from(JSON.stringify(head)), body]));
+  return createHash("sha256").update(JSON.stringify(head)).update(body).digest("hex");
 }
 
 /** Reads in parts: each worker digests a file of many megabytes when it starts. */

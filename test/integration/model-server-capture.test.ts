@@ -574,6 +574,46 @@ test("K2. a request whose context cannot be hashed is answered, and its record i
   expect(captureLost + recordedCallIds.length).toBe(1);
 });
 
+test.each([
+  ["was recorded", false, { parent_resolution: "ROOT", parent_resolution_reason: "COMPACTED" }],
+  [
+    "was lost",
+    true,
+    { parent_resolution: "UNRESOLVED", parent_resolution_reason: "CONTEXT_CHANGED" },
+  ],
+])(
+  "L5. K2. a summary whose call %s is answered, and what begins with it is judged by that",
+  async (_what, loses, verdict) => {
+    const store = await openStore();
+    const real = storeCapture(store).sink;
+    const capture = storeCapture(store, {
+      put: (entry) =>
+        loses && entry.purpose === "compaction"
+          ? Promise.reject(new Error("disk full"))
+          : real.put(entry),
+    });
+    const summary = "The file says that all is blue.";
+    const engine = new ScriptedEngine([
+      `${toolCallText("Bash", { command: "ls" })}<|im_end|>`,
+      `<summary>${summary}</summary><|im_end|>`,
+      "ok<|im_end|>",
+    ]);
+    const { say } = await rolloutOn(store, { capture, engine });
+    const asked = user("look");
+    const round = await say(body([asked]));
+    const [use] = round.content;
+    const result = { type: "tool_result", tool_use_id: use?.["id"], content: "a" };
+    const echoed = assistant(round.content);
+    const ask = { type: "text", text: "Respond with TEXT ONLY: summarise" };
+    const answer = await say(body([asked, echoed, user([result, ask])]));
+    expect(answer.content).toEqual([{ type: "text", text: `<summary>${summary}</summary>` }]);
+    await say(body([user(`So far: ${summary}`), echoed, user([result])]));
+    const { entries, incomplete } = await store.freeze("r1");
+    expect(incomplete).toBe(loses);
+    expect(entries.find((entry) => entry.served_text === "ok")).toMatchObject(verdict);
+  },
+);
+
 test("a prompt of a megabyte is served and recorded", async () => {
   const store = await openStore();
   const { say } = await rolloutOn(store);

@@ -47,20 +47,21 @@ export class CallRecorder {
     );
   }
 
-  /** `makeEntry` may throw: an entry that cannot be made is a lost one. */
-  async record(makeEntry: (rolloutId: string) => TokenEntry): Promise<void> {
+  /** `makeEntry` may throw: an entry that cannot be made is a lost one. @returns whether the record is durable. */
+  async record(makeEntry: (rolloutId: string) => TokenEntry): Promise<boolean> {
     let entry: TokenEntry;
     try {
       entry = makeEntry(this.#rollout.id);
     } catch (error) {
       this.#lose("the record is invalid", error);
       await this.#begun;
-      return;
+      return false;
     }
     const { sink, ordersWrites } = this.#services;
     if (!ordersWrites) await this.#begun;
     const [written] = await Promise.all([this.#write("put", () => sink.put(entry)), this.#begun]);
     if (written) this.#rollout.countRecorded(this.#callId, entry.generation_token_ids.length);
+    return written;
   }
 
   /** Closes the intent of a call that produced no trainable tokens. */

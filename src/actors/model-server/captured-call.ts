@@ -87,7 +87,7 @@ export async function runModelCall(
   services.turnHealth.see(generation.turn, request.conversation.tools.length > 0);
   const reply = servedReply(request, head, callId, generation);
   // K1, K2
-  await recorder?.record((rolloutId) =>
+  const isRecorded = await recorder?.record((rolloutId) =>
     tokenEntry({
       rolloutId,
       callId,
@@ -102,7 +102,8 @@ export async function runModelCall(
     }),
   );
   if (recorder !== null && rollout !== undefined) {
-    noteCompaction(rollout, request, reply);
+    // What was recorded was hashed: to hash its frame again cannot fail the call (K2).
+    if (isRecorded) noteCompaction(rollout, request, reply);
     watchDelivery(rollout, callId, signal);
   }
   return reply;

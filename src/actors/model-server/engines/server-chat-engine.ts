@@ -17,6 +17,7 @@ import type {
   TokenGeneration,
 } from "./engine.js";
 import { engineErrorCode } from "./engine-error.js";
+import { serverFilters } from "./server-sampling.js";
 import { PROBE_SAMPLING, PROBE_TOOL } from "./start.js";
 import type { EngineClient } from "./upstream/engine-client.js";
 
@@ -37,14 +38,11 @@ export function serverChatBody(
   templateVariables: TemplateVariables,
   request: ServerChatRequest,
 ): Readonly<Record<string, unknown>> {
-  const { temperature, top_p, top_k, min_p, max_tokens, seed } = request.sampling;
+  const { max_tokens, seed } = request.sampling;
   return {
     model,
     ...chatBody(request),
-    temperature,
-    top_p,
-    top_k: top_k === 0 ? -1 : top_k,
-    min_p,
+    ...serverFilters(request.sampling),
     max_tokens,
     seed,
     n: 1,

@@ -10,6 +10,7 @@ import type { PinnedSampling } from "../sampling-pin.js";
 import type { TokenGeneration, TokenRequest } from "./engine.js";
 import { EngineError } from "./engine-error.js";
 import { reportedVersions, versionOf } from "./reported-versions.js";
+import { serverFilters } from "./server-sampling.js";
 import { isUnfiltered } from "./start.js";
 import { BodyWithIds } from "./upstream/id-lists.js";
 import { arrayAt, countAt, idsAt, logProbOf, objectAt, promptIdsAt } from "./upstream/json.js";
@@ -48,15 +49,11 @@ export class SglangVersions {
 }
 
 export function sglangBody({ promptIds, sampling, stopIds }: TokenRequest): BodyWithIds {
-  const { temperature, top_p, top_k, min_p, max_tokens, seed } = sampling;
   return new BodyWithIds("input_ids", promptIds, {
     sampling_params: {
-      temperature,
-      top_p,
-      top_k: top_k === 0 ? -1 : top_k,
-      min_p,
-      max_new_tokens: max_tokens,
-      sampling_seed: seed,
+      ...serverFilters(sampling),
+      max_new_tokens: sampling.max_tokens,
+      sampling_seed: sampling.seed,
       skip_special_tokens: false,
       no_stop_trim: true,
       ...(stopIds === undefined ? {} : { stop_token_ids: stopIds }),

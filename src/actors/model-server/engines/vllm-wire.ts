@@ -3,6 +3,7 @@ import type { LogprobsMode } from "../../../capture/index.js";
 import type { TokenGeneration, TokenRequest } from "./engine.js";
 import { EngineError } from "./engine-error.js";
 import { reportedVersions } from "./reported-versions.js";
+import { serverFilters } from "./server-sampling.js";
 import { BodyWithIds } from "./upstream/id-lists.js";
 import {
   arrayAt,
@@ -27,14 +28,10 @@ type Json = Readonly<Record<string, unknown>>;
 export type VllmAnswer = Omit<TokenGeneration, "logprobsMode">;
 
 function samplingParameters({ sampling, stopIds }: TokenRequest): Json {
-  const { temperature, top_p, top_k, min_p, max_tokens, seed } = sampling;
   return {
-    temperature,
-    top_p,
-    top_k: top_k === 0 ? -1 : top_k,
-    min_p,
-    max_tokens,
-    seed,
+    ...serverFilters(sampling),
+    max_tokens: sampling.max_tokens,
+    seed: sampling.seed,
     logprobs: 1,
     skip_special_tokens: false,
     ...(stopIds === undefined ? {} : { stop_token_ids: stopIds }),
