@@ -11,6 +11,7 @@
  * O7. A record is stored upon a base only if that base is stored, by call id and digest; else it must come whole.
  * O8. A write that does not know its epoch yet counts only beside the intent of its call: no reset leaves an intent. An
  *     intent is of the epoch in which it arrives.
+ * O9. What was cut off is incomplete, however whole its records are: nobody let its harness end.
  */
 import type { EntryRow } from "./entry-row.js";
 import type { Connection } from "./schema.js";
@@ -88,6 +89,14 @@ export class StoreOperations {
     // Changes nothing when it is frozen already: the first snapshot id stays.
     this.#sql.freeze.run({ rid: rollout.rid, snapshotId, now: this.#now() });
     return true;
+  }
+
+  /** Marks and freezes: one step, so that no snapshot is between. What is frozen keeps its snapshot id. */
+  abandon(rolloutId: string, snapshotId: string): void {
+    const rollout = this.#find(rolloutId) ?? this.#create(rolloutId);
+    if (rollout.state === ROLLOUT_STATE.retired) return;
+    this.#mark(rollout.rid, "", "ABANDONED"); // O9
+    this.freeze(rolloutId, snapshotId);
   }
 
   /** False when that snapshot is not the rollout's present state. */

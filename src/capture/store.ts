@@ -116,6 +116,15 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
     return this.#transact(() => this.#operations.abandonOpen());
   }
 
+  /**
+   * Marks a rollout that was given up incomplete and freezes it: no call of it is recorded any more, and no snapshot of
+   * it looks complete. Nothing when it was dropped.
+   */
+  async abandon(rolloutId: string): Promise<void> {
+    await this.#guard(() => this.#pace.beforeLock());
+    await this.#transact(() => this.#operations.abandon(rolloutId, randomUUID()));
+  }
+
   /** Removes tombstones that were retired more than this long ago; returns how many. */
   async sweepRetired(olderThanMs: number): Promise<number> {
     return this.#transact(() => this.#operations.sweepRetired(olderThanMs));

@@ -3,8 +3,8 @@
  *
  * O1. A slot is delivered once, or cancelled and left for a later start.
  * O2. A failure of a rollout is a result; a failure of what records or delivers rollouts is thrown.
- * O3. A new attempt has a new id. A given-up or cancelled attempt is sealed and frozen, so that a late call of it is
- *     refused.
+ * O3. A new attempt has a new id. A given-up or cancelled attempt is sealed, and its store abandons it: a late call of it
+ *     is refused, and what it recorded never looks complete.
  * O4. After an abort no attempt starts and the running one is cancelled.
  * O5. An attempt is journaled before its id is opened anywhere: an id that a store knows and the journal does not would
  *     be given out again, and refused at every later start.
@@ -192,7 +192,7 @@ export class RolloutRunner {
   async #giveUp({ rolloutId, captured, model }: FinishedRollout): Promise<void> {
     await Promise.all(this.#workers(model).map(({ ref }) => ref.call.sealRollout(rolloutId)));
     const { store } = this.#parts.actors;
-    if (captured && store !== undefined) await store.call.freeze(rolloutId);
+    if (captured && store !== undefined) await store.call.abandon(rolloutId);
   }
 
   /** O4. A harness that died answers the rollouts themselves. */

@@ -199,7 +199,8 @@ describe.skipIf(bwrapMissing !== null)(
       );
       const lines = createInterface({ input: parent.stdout });
       await once(lines, "line");
-      expect(processesNamed("sleep 601").length).toBeGreaterThan(0);
+      // The shell has said that it runs; its program may not have begun yet.
+      while (processesNamed("sleep 601").length === 0) await new Promise(setImmediate);
       parent.kill("SIGKILL");
       await once(parent, "exit");
       while (processesNamed("sleep 601").length > 0) await new Promise(setImmediate);

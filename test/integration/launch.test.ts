@@ -4,6 +4,7 @@ import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { isTrainable, launch, loadConfig, type Run, type RunEvent } from "corral";
+import { TokenCaptureStore } from "corral/capture";
 import { snapshotOf } from "corral/embedded-policy";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
@@ -184,6 +185,21 @@ describe("launch", () => {
     const [first] = tasks(1);
     for await (const group of run.rolloutGroups([first], { groupSize: 1 })) await group.accept();
     expect(journal(run).find(({ state }) => state === "pass_left")).toMatchObject({ pass: 1 });
+  });
+
+  it("O3. leaves nothing of a cancelled rollout that looks complete", async () => {
+    await using run = await start({ harness: "endless" });
+    for await (const group of run.rolloutGroups(tasks(2), { groupSize: 1 })) {
+      expect(idsOf(group.trainable)).toEqual(["p1.1-0"]);
+      await group.accept();
+      break;
+    }
+    expect(run.stats()).toMatchObject({ running: 0, cancelled: 1 });
+    const store = new TokenCaptureStore({ dir: run.dir });
+    const snapshot = await store.peek("p1.0-0");
+    await store.close();
+    expect(snapshot?.entries).toHaveLength(1);
+    expect(snapshot).toMatchObject({ incomplete: true, incompleteReasons: ["ABANDONED"] });
   });
 
   it("a rollout that is too old for its policy is not trainable, and says so", async () => {

@@ -85,6 +85,15 @@ function readRows(): Record<string, unknown>[] {
 
 const slots = () => readRows().map((row) => `${row["_ng_task_index"]}-${row["_ng_rollout_index"]}`);
 
+/** What the store of the only run holds of a rollout. */
+async function stored(rolloutId: string) {
+  const [name = ""] = fs.readdirSync(path.join(folder, "captures"));
+  const store = new TokenCaptureStore({ dir: path.join(folder, "captures", name) });
+  const snapshot = await store.peek(rolloutId);
+  await store.close();
+  return snapshot;
+}
+
 async function run(settings: Settings, taskList: readonly object[]) {
   const events: RunEvent[] = [];
   const summary = await runRollouts({
@@ -139,6 +148,17 @@ describe("a run", () => {
     const ids = readRows().map((row) => row["_ng_rollout_id"]);
     expect(ids.sort()).toEqual(["0-0-a1", "1-0-a1"]);
     expect(events.filter(({ kind }) => kind === "rollout_retry")).toHaveLength(2);
+  });
+
+  it("O3. leaves nothing of a given-up attempt that looks complete, however whole its records are", async () => {
+    await run({ harness: "late", rollout: { max_attempts: 2 } }, tasks(2));
+    expect(
+      readRows()
+        .map((row) => row["_ng_rollout_id"])
+        .sort(),
+    ).toEqual(["0-0-a1", "1-0-a1"]);
+    expect(await stored("0-0")).toMatchObject({ incompleteReasons: ["ABANDONED"] });
+    expect((await stored("1-0"))?.entries).toHaveLength(3);
   });
 
   it("captures nothing when capture is off, makes no folder and says so", async () => {

@@ -123,6 +123,25 @@ describe("corral serve", () => {
     });
   });
 
+  test("O3. an attempt that the run gave up looks complete to nobody who asks the server", async () => {
+    const late = write("late.yaml", {
+      responses_api_agents: { loop: { module: `${path.join(fixtures, "harness.mjs")}#late` } },
+      rollout: { max_attempts: 2 },
+    });
+    await serving([base(), capture()], async (url) => {
+      const run = await runAgainst(url, [base(), late]);
+      expect(run.code, run.stderr).toBe(0);
+      const inspect = await runCorral(["inspect", "0-0", "--server", url, "--json"]);
+      const givenUp = JSON.parse(inspect.stdout);
+      expect(givenUp.masked).toBe(true);
+      expect(givenUp.metrics.mask_reasons).toEqual([
+        { code: "CAPTURE_INCOMPLETE", detail: "ABANDONED" },
+      ]);
+      expect(givenUp.calls).toHaveLength(3);
+    });
+    expect(rows().map((row) => row._ng_rollout_id.slice(-3))).toEqual(Array(4).fill("-a1"));
+  });
+
   test("a second run with the same rollout ids is refused by name; the first one's rows stay its own", async () => {
     await serving([base(), capture()], async (url) => {
       const first = await runAgainst(url, [base()]);

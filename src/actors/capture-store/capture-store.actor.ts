@@ -53,6 +53,10 @@ export class CaptureStore implements BatchWriter {
     return this.#store.abandonOpen();
   }
 
+  abandon(rolloutId: string): Promise<void> {
+    return this.#store.abandon(rolloutId);
+  }
+
   freeze(rolloutId: string): Promise<TokenCaptureSnapshot> {
     return this.#store.freeze(rolloutId);
   }
@@ -93,6 +97,7 @@ export const captureStore = defineActor({
   // What may run again when the thread died under it, its answer lost. A drop may not: it would answer false.
   methods: {
     writeAll: { idempotent: true },
+    abandon: { idempotent: true },
     freeze: { idempotent: true },
     candidates: { idempotent: true },
     cumulativeIds: { idempotent: true },

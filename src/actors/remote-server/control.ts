@@ -10,7 +10,7 @@ export const CONTROL_PATH = "/control";
 
 /** Methods by target. A worker is named beside the method. */
 const CONTROL_METHODS = {
-  store: ["open", "freeze", "peek", "drop"],
+  store: ["open", "abandon", "freeze", "peek", "drop"],
   worker: ["openRollout", "sealRollout", "status"],
 } as const;
 

@@ -25,6 +25,10 @@ export class RemoteStore implements Pick<TokenSource, "freeze" | "drop"> {
     return (await this.#ask("open", rolloutId)) as { epoch: number };
   }
 
+  async abandon(rolloutId: string): Promise<void> {
+    await this.#ask("abandon", rolloutId);
+  }
+
   async freeze(rolloutId: string): Promise<TokenCaptureSnapshot> {
     const snapshot = (await this.#ask("freeze", rolloutId)) as TokenCaptureSnapshot;
     return { ...snapshot, entries: snapshot.entries.map((entry) => parseTokenEntry(entry)) };

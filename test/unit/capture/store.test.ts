@@ -230,6 +230,25 @@ describe("writes", () => {
     expect((await store.freeze("a")).incompleteReasons).toEqual(["ABANDONED"]);
     expect(await store.freeze("c")).toEqual(frozen);
   });
+
+  test("O9 what is given up is incomplete and takes no record, open, frozen or never seen", async () => {
+    const { store } = temporaryStore();
+    await store.open("open");
+    await store.put(entryOf("open", "c1"));
+    await store.open("frozen");
+    const frozen = await store.freeze("frozen");
+    for (const id of ["open", "frozen", "never"]) {
+      await store.abandon(id);
+      await store.abandon(id);
+      expect((await store.peek(id))?.incompleteReasons).toEqual(["ABANDONED"]);
+      expect(await codeOf(() => store.put(entryOf(id, "late")))).toBe("ROLLOUT_FROZEN");
+    }
+    expect((await store.freeze("open")).entries).toHaveLength(1);
+    expect(await store.drop("frozen", frozen)).toBe(false);
+    expect(await store.drop("open", await store.freeze("open"))).toBe(true);
+    await store.abandon("open");
+    expect(await codeOf(() => store.freeze("open"))).toBe("ROLLOUT_RETIRED");
+  });
 });
 
 describe("the file", () => {
