@@ -134,7 +134,7 @@ export class RolloutRunner {
     const onAbort = () => this.#cancel(agentName, rolloutId);
     signal.addEventListener("abort", onAbort, { once: true });
     try {
-      const outcome = await harness.call.run({
+      const running = harness.call.run({
         rolloutId,
         task,
         baseUrl: rolloutUrl(worker, rolloutId, captured),
@@ -144,6 +144,9 @@ export class RolloutRunner {
         timeoutMs: Math.round(agent.timeout_s * 1000),
         maxTurns: agent.max_turns,
       });
+      // While the attempt was journaled and opened nobody listened. The two calls keep their order.
+      if (signal.aborted) onAbort();
+      const outcome = await running;
       return { slot, attempt, rolloutId, captured, task, model: agent.model, outcome };
     } finally {
       signal.removeEventListener("abort", onAbort);

@@ -187,6 +187,18 @@ describe("launch", () => {
     expect(journal(run).find(({ state }) => state === "pass_left")).toMatchObject({ pass: 1 });
   });
 
+  it("O4. cancels also what was about to start", async () => {
+    const abort = new AbortController();
+    await using run = await start({ harness: "stuck" }, ({ kind }) => {
+      if (kind === "rollout_start") abort.abort(new Error("enough"));
+    });
+    const walk = async () => {
+      for await (const _ of run.rolloutGroups(tasks(1), { signal: abort.signal, groupSize: 1 }));
+    };
+    await expect(walk()).rejects.toThrow("enough");
+    expect(run.stats()).toMatchObject({ running: 0, cancelled: 1 });
+  }, 30_000);
+
   it("O3. leaves nothing of a cancelled rollout that looks complete", async () => {
     await using run = await start({ harness: "endless" });
     for await (const group of run.rolloutGroups(tasks(2), { groupSize: 1 })) {
