@@ -7,6 +7,8 @@ export default defineConfig({
     reporters,
     // Real CLIs and whole-process kills share the cores: two files at a time keep deadlines honest.
     maxWorkers: 2,
+    // The default, 1 s, is shorter than a busy machine's hiccup.
+    expect: { poll: { timeout: 20_000 } },
     projects: [
       {
         extends: true,
@@ -14,7 +16,7 @@ export default defineConfig({
           name: "unit",
           include: ["test/unit/**/*.test.ts"],
           pool: "forks",
-          testTimeout: 30_000,
+          testTimeout: 120_000,
           hookTimeout: 60_000,
         },
       },

@@ -108,10 +108,11 @@ describe("a command", () => {
     "a daemon that it leaves behind ends with it (isolation: %s)",
     async (isolation) => {
       if (isolation === "bwrap" && bwrapMissing !== null) return;
-      const script =
-        'setsid sh -c "sleep 600" >/dev/null 2>&1 </dev/null & echo started; sleep 0.1; exit 0';
+      // No other test's program has this name.
+      const daemon = `sleep ${1_000_000 + process.pid}`;
+      const script = `setsid sh -c "${daemon}" >/dev/null 2>&1 </dev/null & echo started; sleep 0.1; exit 0`;
       expect((await runShell(script, { isolation })).finalText).toBe("started");
-      expect(processesNamed("sleep 600")).toEqual([]);
+      expect(processesNamed(daemon)).toEqual([]);
     },
   );
 });
@@ -192,18 +193,19 @@ describe.skipIf(bwrapMissing !== null)(
     });
 
     test("I1. it dies with its parent", async () => {
+      const program = `sleep ${2_000_000 + process.pid}`;
       const parent = spawn(
         process.execPath,
-        [new URL("../fixtures/isolated-parent.mjs", import.meta.url).pathname, tempRoot],
+        [new URL("../fixtures/isolated-parent.mjs", import.meta.url).pathname, tempRoot, program],
         { stdio: ["ignore", "pipe", "inherit"] },
       );
       const lines = createInterface({ input: parent.stdout });
       await once(lines, "line");
       // The shell has said that it runs; its program may not have begun yet.
-      while (processesNamed("sleep 601").length === 0) await new Promise(setImmediate);
+      while (processesNamed(program).length === 0) await new Promise(setImmediate);
       parent.kill("SIGKILL");
       await once(parent, "exit");
-      while (processesNamed("sleep 601").length > 0) await new Promise(setImmediate);
+      while (processesNamed(program).length > 0) await new Promise(setImmediate);
     });
   },
 );

@@ -27,6 +27,7 @@ import {
   startMock,
   TOKEN_ENGINES,
 } from "../support/engines.js";
+import { ManualClock } from "../support/manual-clock.js";
 import type { StreamedMessage } from "../support/messages-stream.js";
 import { userRequest } from "../support/model-server.js";
 
@@ -148,13 +149,18 @@ describe.each([...TOKEN_ENGINES, ...CHAT_ENGINES])("faults of %s", (name) => {
     "F1 F16 %s is masked or an error, never a record (https://github.com/vllm-project/vllm/issues/27482, https://github.com/PrimeIntellect-ai/prime-rl/issues/1646)",
     async (fault) => {
       const mock = await startMock(name);
-      const client = engineClient([mock.url], {
-        requestTimeoutMs: fault === "stall" ? 300 : 60_000,
-      });
+      const clock = new ManualClock();
+      const client = engineClient([mock.url], fault === "stall" ? { clock } : {});
       const { engine } = await openForTest(name, client);
       const rollout = await rolloutWith({ chatEngine: engine });
+      const before = mock.calls.length;
       mock.addFaults(fault);
-      const response = await rollout.call(userRequest("hi", { seed: 7 }));
+      const answering = rollout.call(userRequest("hi", { seed: 7 }));
+      if (fault === "stall") {
+        await mock.called(before + 1);
+        clock.advance(60_000);
+      }
+      const response = await answering;
       const ledger = await rollout.server.sealRollout("r1");
       const { entries, incomplete } = await rollout.store.freeze("r1");
       // A chat engine has no prompt of ours to compare with: what the server reports is the prompt.

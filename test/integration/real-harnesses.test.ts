@@ -85,8 +85,10 @@ async function everyTokenDelivered(agent: { kind: string; binary?: string }): Pr
 const PROMISE =
   "rollouts of two calls and more are unmasked, one chain each, wholly delivered, and replay exactly";
 
-test.each(["claude_code", "codex", "pi"])(`%s: ${PROMISE}`, (kind) =>
-  everyTokenDelivered({ kind }),
+test.each(["claude_code", "codex", "pi"])(
+  `%s: ${PROMISE}`,
+  (kind) => everyTokenDelivered({ kind }),
+  400_000,
 );
 
 const large = process.env["CORRAL_HARNESSES"];

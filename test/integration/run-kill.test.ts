@@ -79,21 +79,21 @@ async function soak(files: ChaosFiles, kills: number): Promise<void> {
 
 describe.runIf(process.platform === "linux")("kill -9 of a run", () => {
   test(`${KILLS} times: no acknowledged call is lost, no row is lost or doubled, nothing is left`, {
-    timeout: 60_000 + KILLS * 30_000,
+    timeout: 120_000 + KILLS * 60_000,
   }, async () => {
     await soak(functionRun(folder, { tasks: 12, concurrency: 4 }), KILLS);
   });
 
   test.each(["rollout-consumer", "capture-store"])(
     "in the thread of the %s, between the writes that make a rollout durable",
-    { timeout: 60_000 + KILL_STEPS.length * 30_000 },
+    { timeout: 120_000 + KILL_STEPS.length * 60_000 },
     async (actor) => {
       await killAtSteps(actor, KILL_STEPS);
     },
   );
 
   test(`${CLAUDE_KILLS} times with Claude Code`, {
-    timeout: 60_000 + CLAUDE_KILLS * 60_000,
+    timeout: 120_000 + CLAUDE_KILLS * 240_000,
   }, async () => {
     await soak(claudeRun(folder, 8), CLAUDE_KILLS);
   });

@@ -13,10 +13,20 @@ beforeEach(() => {
 });
 afterEach(() => fs.rmSync(folder, { recursive: true }));
 
-function startedRun({ tasks = 8, pauseMs = 200 } = {}): ChaosRun {
-  const files = functionRun(folder, { tasks, concurrency: 2, pauseMs });
+interface Pace {
+  readonly tasks?: number;
+  readonly pauseMs?: number;
+  /** Rollouts from this one on wait for `openGate`. */
+  readonly gatedFrom?: number;
+}
+
+function startedRun({ tasks = 8, pauseMs = 200, gatedFrom = tasks }: Pace = {}): ChaosRun {
+  const gate = path.join(folder, "gate");
+  const files = functionRun(folder, { tasks, concurrency: 2, pauseMs, gate, gatedFrom });
   return new ChaosRun(files, path.join(folder, "rollouts.jsonl"));
 }
+
+const openGate = () => fs.writeFileSync(path.join(folder, "gate"), "");
 
 /** The run goes on to its end, and nothing was lost. */
 async function expectWholeAfter(run: ChaosRun, storeDied = false): Promise<void> {
@@ -29,12 +39,13 @@ describe.runIf(process.platform === "linux")("a run whose actor dies", () => {
   test.each(["model-server-policy-0", "capture-store", "rollout-consumer", "agent-harness-agent"])(
     "ends with 1, names %s, leaves nothing and can be started again",
     async (name) => {
-      const run = startedRun();
+      const run = startedRun({ gatedFrom: 2 });
       const trigger = path.join(folder, "die");
       const started = run.startWith(name, { CORRAL_TEST_DIES_WITH: trigger });
       await started.seen("[2/8]");
       const below = descendantsOf(started.child.pid!);
       fs.writeFileSync(trigger, "");
+      openGate();
       const { code, stderr } = await started.result;
       expect(code, stderr).toBe(1);
       const lastLine = stderr.trimEnd().split("\n").at(-1);
@@ -61,10 +72,12 @@ describe.runIf(process.platform === "linux")("a run whose journal takes no line"
 
 describe.runIf(process.platform === "linux")("a run that is told to stop", () => {
   test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)("drains on one %s", async (signal) => {
-    const run = startedRun();
+    const run = startedRun({ gatedFrom: 1 });
     const { child, seen, result } = run.start();
     await seen("[1/8]");
     child.kill(signal);
+    await seen("interrupted");
+    openGate();
     const { code, stdout, stderr } = await result;
     expect(code).toBe(1);
     expect(stdout).toContain("rollouts per minute");
@@ -88,12 +101,13 @@ describe.runIf(process.platform === "linux")("a run that is told to stop", () =>
   });
 
   test("keeps its exit code and its rows when nobody reads its output any more", async () => {
-    const run = startedRun();
+    const run = startedRun({ gatedFrom: 1 });
     const { child, seen, result } = run.start();
     await seen("[1/8]");
     child.stdout?.destroy();
     child.stderr?.destroy();
     child.kill("SIGINT");
+    openGate();
     expect((await result).code).toBe(1);
     await run.expectNothingLeft();
     await expectWholeAfter(run);

@@ -250,14 +250,17 @@ describe("a run", () => {
 
 describe("corral run", () => {
   it("T2. O1. goes on after kill -9 without losing or repeating a row", async () => {
-    const args = commandLine(
-      { numWorkers: 2, rollout: { group_size: 2 } },
-      tasks(6, { "pause.txt": "150" }),
-    );
+    const gate = path.join(folder, "gate");
+    const gated = tasks(6, { "gate.txt": gate }).slice(2);
+    const args = commandLine({ numWorkers: 2, rollout: { group_size: 2 } }, [
+      ...tasks(2),
+      ...gated,
+    ]);
     const first = startCorral(args);
     await first.seen("[3/12]");
     first.child.kill("SIGKILL");
     await first.result;
+    fs.writeFileSync(gate, "");
     const before = slots();
     expect(before.length).toBeGreaterThanOrEqual(3);
     expect(before.length).toBeLessThan(12);
@@ -272,10 +275,14 @@ describe("corral run", () => {
   });
 
   it("T3. drains on SIGINT and exits with 1", async () => {
-    const args = commandLine({}, tasks(6, { "pause.txt": "300" }));
+    const gate = path.join(folder, "gate");
+    const gated = tasks(6, { "gate.txt": gate }).slice(1);
+    const args = commandLine({}, [...tasks(1), ...gated]);
     const first = startCorral(args);
     await first.seen("[1/6]");
     first.child.kill("SIGINT");
+    await first.seen("interrupted");
+    fs.writeFileSync(gate, "");
     const drained = await first.result;
     expect(drained.code).toBe(1);
     expect(drained.stderr).toContain("stopped: interrupted");

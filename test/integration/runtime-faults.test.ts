@@ -117,8 +117,8 @@ describe("Piscina", () => {
   });
 
   it(`a task's time starts with the task, not in the queue: ${github("piscinajs/piscina/issues/869")}`, async () => {
-    const first = errorOf(runtime.task(tasks, "spin", [], { timeoutMs: 2500 }));
-    const second = runtime.task(tasks, "add", [1, 2], { timeoutMs: 2000 });
+    const first = errorOf(runtime.task(tasks, "spin", [], { timeoutMs: 6000 }));
+    const second = runtime.task(tasks, "add", [1, 2], { timeoutMs: 5500 });
     expect(await first).toMatchObject({ code: "TASK_TIMEOUT" });
     expect(await second).toBe(3);
   });

@@ -172,12 +172,14 @@ describe("groups and pools", () => {
     for await (const result of pool.map((ref, n: number) => ref.call.echo(n * n), [1, 2, 3, 4]))
       results.push(result);
     expect(results).toEqual([1, 4, 9, 16]);
-    const [slow, quick] = [members[0]?.call.spinMs(200), members[1]?.call.spinMs(1)] as [
-      Promise<number>,
-      Promise<number>,
-    ];
+    const [first, second] = members;
+    if (first === undefined || second === undefined) throw new Error("a group of two has two");
+    const slow = first.call.spinMs(600_000);
+    const quick = second.call.spinMs(1);
     expect(await wait([slow, quick], { num: 1 })).toEqual([[quick], [slow]]);
-    await slow;
+    const ended = expect(slow).rejects.toMatchObject({ code: "ACTOR_DIED" });
+    await first.kill();
+    await ended;
   });
 });
 

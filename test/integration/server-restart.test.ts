@@ -133,13 +133,15 @@ test("U2 a rollout that opens on a restarted worker during a push is called when
 test("what the dead thread served is masked, also when its answers were recorded; the rest is whole", async () => {
   const { core, rows, workers } = await startCore();
   await using _closes = core;
-  const running = rows({ "pause.txt": "3000" });
+  const gate = path.join(folder, "gate");
+  const running = rows({ "gate.txt": gate });
   const calls = async () => {
     const all = await Promise.all(workers.map(({ ref }) => ref.call.status()));
     return all.reduce((sum, status) => sum + status.calls, 0);
   };
   await expect.poll(calls, { timeout: 20_000, interval: 20 }).toBe(4);
   die(workers[0]?.ref);
+  fs.writeFileSync(gate, "");
   const masked = (await running).map((row) => row?.mask_sample === true);
   expect(masked.filter(Boolean)).toHaveLength(2);
   expect((await rows()).some((row) => row?.mask_sample === true)).toBe(false);

@@ -1,6 +1,6 @@
 /**
  * An engine that takes longer than a CLI waits in silence. Time is scaled: the server's clock and the engine run forty
- * times as fast as they say, and Codex, which has an option for it, gives up after 1.5 s in place of 300 s.
+ * times as fast as they say, and Codex, which has an option for it, gives up after 5 s in place of 300 s.
  *
  * Unscaled, by hand (a quarter of an hour):
  *   CORRAL_SLOW_ENGINE_S=400 npx vitest run --project integration test/integration/slow-engine.test.ts
@@ -27,7 +27,7 @@ import {
 const unscaledS = Number(process.env["CORRAL_SLOW_ENGINE_S"] ?? 0);
 const engineMs = unscaledS > 0 ? unscaledS * 1000 : 400_000;
 const speed = unscaledS > 0 ? 1 : 40;
-const CODEX_IDLE_MS = 1500;
+const CODEX_IDLE_MS = 5000;
 
 const clock: Clock = {
   nowMs: () => Date.now(),

@@ -44,7 +44,7 @@ const TOOLS = [
   { name: "Bash", input_schema: { type: "object", properties: { command: { type: "string" } } } },
 ];
 
-async function start() {
+async function start(putTimeoutMs = 2000) {
   const dir = path.join(directory, "store");
   const shared = { maxConcurrency: 64 };
   const store = await runtime.spawn(captureStore, { dir }, shared);
@@ -53,7 +53,7 @@ async function start() {
     [0, 1].map(async (workerIndex) => {
       const engine = { kind: "embedded" as const, policy };
       const capture = { kind: "store" as const, store };
-      const limits = { putTimeoutMs: 2000 };
+      const limits = { putTimeoutMs };
       const options = { ...ACTOR_SETTINGS, workerIndex, engine, capture, limits };
       return runtime.spawn(modelServer, options, shared);
     }),
@@ -177,7 +177,7 @@ describe("of four rollouts, after 0, 1, 2 and all 3 of their calls:", () => {
   });
 
   test("nothing; then a model-server thread dies, and masks also what it may have served", async () => {
-    const { open, deliver, servers } = await start();
+    const { open, deliver, servers } = await start(10_000);
     for (const index of [0, 1]) await (await open(`0-${index}`)).callUntil(3);
     const { row } = await deliver(0);
     expect(isTrainable(row)).toBe(true);

@@ -13,18 +13,25 @@ interface FunctionRun {
   readonly numWorkers?: number;
   /** Time that every rollout waits after its first call. */
   readonly pauseMs?: number;
+  /** Rollouts of the tasks from this one on wait, after their first call, for the file at `gate`. */
+  readonly gatedFrom?: number;
+  readonly gate?: string;
 }
 
 /** Three calls a rollout, by a function. */
 export function functionRun(
   folder: string,
-  { tasks, concurrency, numWorkers = 2, pauseMs }: FunctionRun,
+  { tasks, concurrency, numWorkers = 2, pauseMs, gate, gatedFrom = 0 }: FunctionRun,
 ): ChaosFiles {
+  const waits = (index: number) => ({
+    ...(pauseMs === undefined ? {} : { "pause.txt": String(pauseMs) }),
+    ...(gate === undefined || index < gatedFrom ? {} : { "gate.txt": gate }),
+  });
   const lines = Array.from({ length: tasks }, (_, index) => ({
     _ng_task_index: index,
     responses_create_params: { input: `Write the word heron into the file plan${index}.txt.` },
     verifier: `${path.join(fixtures, "orchestrator/verifiers.mjs")}#always`,
-    ...(pauseMs === undefined ? {} : { files: { "pause.txt": String(pauseMs) } }),
+    files: waits(index),
   }));
   const module = `${path.join(fixtures, "orchestrator/harness.mjs")}#acknowledging`;
   const model = { engine: { kind: "embedded", seed: 0 }, num_workers: numWorkers };
