@@ -202,10 +202,10 @@ writeFileSync(path.join(out, "reward.svg"), rewardPlot(state.curve, FAMILIES));
 const quarter = Math.max(1, Math.floor(state.curve.length / 4));
 /** Over the steps, and by family: harder families are drawn more often, so `all` weighs the five alike. */
 function quarterOf(points) {
-  const means = FAMILIES.map((family) => [
-    family,
-    mean(points.flatMap(({ byFamily }) => byFamily[family] ?? [])),
-  ]);
+  const means = FAMILIES.flatMap((family) => {
+    const rewards = points.flatMap(({ byFamily }) => byFamily[family] ?? []);
+    return rewards.length === 0 ? [] : [[family, mean(rewards)]];
+  });
   const all = mean(means.map(([, reward]) => reward));
   return { ...Object.fromEntries(means), all, steps: mean(points.map((point) => point.mean)) };
 }

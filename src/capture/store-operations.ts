@@ -11,7 +11,7 @@
  * O7. A record is stored upon a base only if that base is stored, by call id and digest; else it must come whole.
  * O8. A write that does not know its epoch yet counts only beside the intent of its call: no reset leaves an intent. An
  *     intent is of the epoch in which it arrives.
- * O9. What was cut off is incomplete, however whole its records are: nobody let its harness end.
+ * O9. What was given up is incomplete, however whole its records are: another attempt stands for it, or none.
  */
 import type { EntryRow } from "./entry-row.js";
 import type { Connection } from "./schema.js";

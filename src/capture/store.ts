@@ -122,7 +122,14 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
    */
   async abandon(rolloutId: string): Promise<void> {
     await this.#guard(() => this.#pace.beforeLock());
-    await this.#transact(() => this.#operations.abandon(rolloutId, randomUUID()));
+    const abandon = () => this.#transact(() => this.#operations.abandon(rolloutId, randomUUID()));
+    try {
+      await abandon();
+    } catch (error) {
+      if (!isFull(error)) throw error;
+      this.#reserve.release(); // T6
+      await abandon();
+    }
   }
 
   /** Removes tombstones that were retired more than this long ago; returns how many. */

@@ -64,7 +64,7 @@ async function fromServer(rolloutId: string, server: string): Promise<RolloutRec
   if (snapshot === undefined) throw notFound("--server", rolloutId, "the server");
   return {
     entries: snapshot.entries.map((entry) => parseTokenEntry(entry)),
-    options: optionsOf(snapshot),
+    options: optionsOf(snapshot, isFrozen(snapshot)),
   };
 }
 
@@ -86,9 +86,11 @@ async function fromStores(rolloutId: string, dir: string): Promise<RolloutRecord
     try {
       const snapshot = await store.peek(rolloutId);
       if (snapshot === undefined) continue;
+      const known = (await readJournal(folder)).get(rolloutId);
+      const isFinished = known !== undefined || isFrozen(snapshot);
       return {
         entries: snapshot.entries,
-        options: { ...optionsOf(snapshot), ...journalled(await readJournal(folder), rolloutId) },
+        options: { ...optionsOf(snapshot, isFinished), ...(known && journalled(known)) },
       };
     } finally {
       await store.close();
@@ -109,9 +111,20 @@ function subfolders(dir: string): string[] {
   }
 }
 
-function optionsOf(snapshot: TokenCaptureSnapshot): BuildOptions {
+function isFrozen({ snapshotId }: TokenCaptureSnapshot): boolean {
+  return snapshotId !== "";
+}
+
+/** What is not finished runs, or its process died: it may look whole between two calls, and is not. */
+function optionsOf(snapshot: TokenCaptureSnapshot, isFinished: boolean): BuildOptions {
   const { rolloutId, incomplete, incompleteReasons, failedCalls, abortedCalls } = snapshot;
-  return { rolloutId, incomplete, incompleteReasons, failedCalls, abortedCalls };
+  const options = { rolloutId, incomplete, incompleteReasons, failedCalls, abortedCalls };
+  if (isFinished) return options;
+  return {
+    ...options,
+    incomplete: true,
+    incompleteReasons: [...incompleteReasons, "NOT_FINISHED"],
+  };
 }
 
 /** What the journal of a run knows of a finished rollout: its final answer, and what each server counted. */
@@ -145,13 +158,7 @@ export async function readJournal(folder: string): Promise<Map<string, Journalle
   return found;
 }
 
-function journalled(
-  journal: ReadonlyMap<string, Journalled>,
-  rolloutId: string,
-): Partial<BuildOptions> {
-  const known = journal.get(rolloutId);
-  if (known === undefined) return {};
-  const { terminal, ledgers } = known;
+function journalled({ terminal, ledgers }: Journalled): Partial<BuildOptions> {
   const undeliveredCallIds = ledgers.flatMap((ledger) => ledger?.undeliveredCallIds ?? []);
   return { terminal, undeliveredCallIds };
 }

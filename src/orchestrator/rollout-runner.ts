@@ -12,6 +12,7 @@
 import {
   type DeliveryReport,
   type FinishedRollout,
+  type HarnessOutcome,
   type RolloutOpening,
   type RolloutSlot,
   rolloutKey,
@@ -52,6 +53,19 @@ export interface RunningRollout {
   readonly captured: boolean;
   readonly worker: ServerWorker;
 }
+
+type Attempted = Omit<FinishedRollout, "outcome">;
+
+const CANCELLED: HarnessOutcome = {
+  completed: false,
+  finalText: null,
+  finalMessageId: null,
+  reward: null,
+  failure: { code: "CANCELLED", message: "cancelled before its harness began", retryable: false },
+  exitCode: null,
+  stderrTail: "",
+  wallMs: 0,
+};
 
 export class RolloutRunner {
   readonly #parts: RunnerParts;
@@ -131,10 +145,13 @@ export class RolloutRunner {
     onEvent({ kind: "rollout_start", slot, rolloutId, attempt });
     const worker = this.#nextWorker(agent.model);
     this.#running.set(rolloutId, { agent: agentName, captured, worker });
+    const attempted = { slot, attempt, rolloutId, captured, task, model: agent.model };
     const onAbort = () => this.#cancel(agentName, rolloutId);
     signal.addEventListener("abort", onAbort, { once: true });
     try {
-      const running = harness.call.run({
+      // Aborted while it was journaled and opened: O4.
+      if (signal.aborted) return { ...attempted, outcome: CANCELLED };
+      const outcome = await harness.call.run({
         rolloutId,
         task,
         baseUrl: rolloutUrl(worker, rolloutId, captured),
@@ -144,10 +161,11 @@ export class RolloutRunner {
         timeoutMs: Math.round(agent.timeout_s * 1000),
         maxTurns: agent.max_turns,
       });
-      // While the attempt was journaled and opened nobody listened. The two calls keep their order.
-      if (signal.aborted) onAbort();
-      const outcome = await running;
-      return { slot, attempt, rolloutId, captured, task, model: agent.model, outcome };
+      return { ...attempted, outcome };
+    } catch (error) {
+      // The harness's thread is gone and the run ends. What stands in the way of that is told by it, not by this.
+      await this.#giveUp(attempted).catch(() => undefined);
+      throw error;
     } finally {
       signal.removeEventListener("abort", onAbort);
       this.#running.delete(rolloutId);
@@ -191,11 +209,13 @@ export class RolloutRunner {
     return report;
   }
 
-  /** O3. */
-  async #giveUp({ rolloutId, captured, model }: FinishedRollout): Promise<void> {
-    await Promise.all(this.#workers(model).map(({ ref }) => ref.call.sealRollout(rolloutId)));
+  /** O3. A worker that cannot seal is thrown, but the store is told first. */
+  async #giveUp({ rolloutId, captured, model }: Attempted): Promise<void> {
+    const seals = this.#workers(model).map(({ ref }) => ref.call.sealRollout(rolloutId));
+    await Promise.allSettled(seals);
     const { store } = this.#parts.actors;
     if (captured && store !== undefined) await store.call.abandon(rolloutId);
+    await Promise.all(seals);
   }
 
   /** O4. A harness that died answers the rollouts themselves. */

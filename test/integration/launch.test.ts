@@ -60,6 +60,14 @@ const weights = (version: number) =>
 const idsOf = (rows: readonly { _ng_rollout_id: string }[]) =>
   rows.map((row) => row._ng_rollout_id).sort();
 
+/** What the run's store holds of a rollout. */
+async function stored({ dir }: Pick<Run, "dir">, rolloutId: string) {
+  const store = new TokenCaptureStore({ dir });
+  const snapshot = await store.peek(rolloutId);
+  await store.close();
+  return snapshot;
+}
+
 function journal(run: Pick<Run, "dir">) {
   const text = fs.readFileSync(path.join(run.dir, "journal.jsonl"), "utf8");
   return text
@@ -199,6 +207,15 @@ describe("launch", () => {
     expect(run.stats()).toMatchObject({ running: 0, cancelled: 1 });
   }, 30_000);
 
+  it("O3. leaves nothing that looks complete when the harness's thread dies", async () => {
+    await using run = await start({ harness: "dying" });
+    const walk = async () => {
+      for await (const _ of run.rolloutGroups(tasks(1), { groupSize: 1 }));
+    };
+    await expect(walk()).rejects.toMatchObject({ code: "ACTOR_DIED" });
+    expect(await stored(run, "p1.0-0")).toMatchObject({ incompleteReasons: ["ABANDONED"] });
+  });
+
   it("O3. leaves nothing of a cancelled rollout that looks complete", async () => {
     await using run = await start({ harness: "endless" });
     for await (const group of run.rolloutGroups(tasks(2), { groupSize: 1 })) {
@@ -207,9 +224,7 @@ describe("launch", () => {
       break;
     }
     expect(run.stats()).toMatchObject({ running: 0, cancelled: 1 });
-    const store = new TokenCaptureStore({ dir: run.dir });
-    const snapshot = await store.peek("p1.0-0");
-    await store.close();
+    const snapshot = await stored(run, "p1.0-0");
     expect(snapshot?.entries).toHaveLength(1);
     expect(snapshot).toMatchObject({ incomplete: true, incompleteReasons: ["ABANDONED"] });
   });

@@ -111,7 +111,11 @@ describe("corral serve", () => {
       const inspect = (id: string, ...more: string[]) =>
         runCorral(["inspect", id, "--server", url, ...more]);
       const live = await inspect("mine", "--json");
-      expect(JSON.parse(live.stdout)).toMatchObject({ rollout_id: "mine", calls: [] });
+      expect(JSON.parse(live.stdout)).toMatchObject({
+        rollout_id: "mine",
+        masked: true,
+        calls: [],
+      });
       const unknown = await inspect("other");
       expect([unknown.code, unknown.stderr]).toEqual([
         2,

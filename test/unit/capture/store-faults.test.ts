@@ -178,6 +178,21 @@ describe("the disk", () => {
     expect(statSync(reserve).size).toBe(1024 * 1024); // V2
   });
 
+  test("T6 O9 what is given up is marked from the reserve where there is no room", async () => {
+    const { store, dir } = temporaryStore({ maxSizeBytes: 300_000 });
+    const ids = Array.from({ length: 300 }, (_, index) => `given-up-${index}`);
+    await Promise.all(ids.map((id) => store.open(id)));
+    const room = Int32Array.from({ length: 500 }, (_, at) => at);
+    const fill = (call: number) =>
+      store.put(entryOf("full", `c${call}`, { prompt_token_ids: room }));
+    await store.open("full");
+    for (let call = 0; (await codeOf(() => fill(call))) !== "STORE_FAILED"; call++);
+    await codeOf(() => store.open("fills the reserve again"));
+    expect(statSync(join(dir, "capture.reserve")).size).toBe(1024 * 1024);
+    await Promise.all(ids.map((id) => store.abandon(id)));
+    for (const id of ids) expect((await store.peek(id))?.incompleteReasons).toEqual(["ABANDONED"]);
+  });
+
   test("a lost write-ahead log masks what it held", async () => {
     const { store, dir } = temporaryStore();
     await store.open("r");

@@ -34,12 +34,14 @@ it("reads one rollout of a file of records", async () => {
   expect(build.masked).toBe(false);
 });
 
-it("reads an open rollout of a run directory or of a folder of them, and leaves it open", async () => {
+it("reads an open rollout of a run directory or of a folder of them as not finished, and leaves it open", async () => {
   const base = await runFolder();
   for (const dir of [base, path.join(base, "run-1")]) {
     const { entries, options } = await readRolloutRecords("r1", { dir });
     expect(entries).toHaveLength(1);
-    expect(options).toMatchObject({ rolloutId: "r1", failedCalls: 1, incomplete: false });
+    const incompleteReasons = ["NOT_FINISHED"];
+    expect(options).toMatchObject({ rolloutId: "r1", failedCalls: 1, incompleteReasons });
+    expect(options.incomplete).toBe(true);
   }
   const store = new TokenCaptureStore({ dir: path.join(base, "run-1") });
   await store.put(entryOf("r1", "c3"));
@@ -64,6 +66,7 @@ it("takes the final answer and what did not arrive from the journal", async () =
   expect(options).toMatchObject({
     terminal: { messageId: "m", text: null },
     undeliveredCallIds: ["c1"],
+    incomplete: false,
   });
 });
 
