@@ -152,10 +152,10 @@ function printProcessor(results) {
   );
 }
 
-/** Median of three processes of their own: what one leaves behind is not another's. */
+/** Median of seven processes of their own: what one leaves behind is not another's, and when V8 collects is chance. */
 function rssOf(workers) {
   const argv = [fileURLToPath(import.meta.url), "--rss", String(workers), "--dir", options.dir];
-  const runs = [1, 2, 3].map(() => Number(execFileSync(process.execPath, argv)));
+  const runs = Array.from({ length: 7 }, () => Number(execFileSync(process.execPath, argv)));
   return percentile(runs, 50);
 }
 

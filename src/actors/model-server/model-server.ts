@@ -16,7 +16,7 @@ import { abortWith, type CallServices, promptOf, runModelCall } from "./captured
 import { type Clock, systemClock, withDeadline } from "./clock.js";
 import type { Dialect } from "./dialects/dialect.js";
 import type { ChatEngine, EngineCapabilities } from "./engines/engine.js";
-import { buildHttpServer, type Exchange, jsonBody } from "./http-server.js";
+import { buildHttpServer, type Exchange, takeJsonBody } from "./http-server.js";
 import { clientGoneSignal, sendJson, sendStream } from "./model-exchange.js";
 import type { ModelRequest, ReplyHead, ServedReply } from "./model-request.js";
 import { type ModelServerLimits, type ModelServerOptions, resolveLimits } from "./options.js";
@@ -205,7 +205,7 @@ export class ModelServer {
   async #modelCall(dialect: Dialect, target: RolloutPath, exchange: Exchange): Promise<void> {
     const { request, reply } = exchange;
     const clientGone = clientGoneSignal(request, reply);
-    const call = dialect.parse(jsonBody(request), request.headers);
+    const call = dialect.parse(takeJsonBody(request), request.headers);
     const access = authorise(target, request.headers, this.#access);
     const run = this.#admitted(call.request, access, clientGone);
     if (!call.request.stream) return sendJson(call, reply, run);
@@ -236,7 +236,7 @@ export class ModelServer {
 
   async #countTokens(dialect: Dialect, target: RolloutPath, exchange: Exchange): Promise<number> {
     const { request } = exchange;
-    const call = dialect.parse(jsonBody(request), request.headers);
+    const call = dialect.parse(takeJsonBody(request), request.headers);
     const { rollout, captured } = authorise(target, request.headers, this.#access);
     const prompt = await promptOf(this.#services, call.request, captured ? rollout : undefined);
     return prompt.ids?.length ?? this.#parts.engine.countTokens(call.request.conversation);
