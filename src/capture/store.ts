@@ -122,14 +122,7 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
    */
   async abandon(rolloutId: string): Promise<void> {
     await this.#guard(() => this.#pace.beforeLock());
-    const abandon = () => this.#transact(() => this.#operations.abandon(rolloutId, randomUUID()));
-    try {
-      await abandon();
-    } catch (error) {
-      if (!isFull(error)) throw error;
-      this.#reserve.release(); // T6
-      await abandon();
-    }
+    await this.#withReserve(() => this.#operations.abandon(rolloutId, randomUUID()));
   }
 
   /** Removes tombstones that were retired more than this long ago; returns how many. */
@@ -151,15 +144,14 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
   }
 
   async write(operation: StoreOperation): Promise<StoreAnswer> {
-    const apply = (what: StoreOperation) => this.#transact(() => this.#operations.apply(what));
+    const apply = (what: StoreOperation) => this.#operations.apply(what);
+    if (operation.kind === "mark") return this.#withReserve(() => apply(operation));
     try {
-      return await apply(operation);
+      return await this.#transact(() => apply(operation));
     } catch (error) {
       if (!isFull(error)) throw error;
-      this.#reserve.release();
-      if (operation.kind === "mark") return apply(operation);
-      // T6. Without even that room the caller's own count tells of the loss.
-      await apply(markOf(operation)).catch(() => undefined);
+      // T6. Without even the reserve the caller's own count tells of the loss.
+      await this.#withReserve(() => apply(markOf(operation))).catch(() => undefined);
       throw error;
     }
   }
@@ -232,6 +224,17 @@ export class TokenCaptureStore implements TokenSink, TokenSource, TokenLineage, 
   /** T1, T2, T4 */
   #transact<T>(body: () => T): Promise<T> {
     return this.#guard(() => this.#commits.run(body));
+  }
+
+  /** T6: once more with the room that is kept for it, where there is no other. */
+  async #withReserve<T>(body: () => T): Promise<T> {
+    try {
+      return await this.#transact(body);
+    } catch (error) {
+      if (!isFull(error)) throw error;
+      this.#reserve.release();
+      return this.#transact(body);
+    }
   }
 
   #read<T>(body: () => T): Promise<T> {

@@ -5,7 +5,7 @@ import {
   type StoreSummary,
   TokenCaptureStore,
 } from "../capture/index.js";
-import { type Journalled, readJournal } from "./rollout-records.js";
+import { isFrozen, type Journalled, readJournal } from "./rollout-records.js";
 import { runDirectories } from "./run-directories.js";
 
 export interface InspectedStore extends StoreSummary {
@@ -47,7 +47,7 @@ async function maskCodes(
   known: Journalled | undefined,
 ): Promise<Set<string>> {
   const snapshot = await store.peek(rolloutId);
-  if (snapshot === undefined || snapshot.snapshotId === "") return new Set();
+  if (snapshot === undefined || !isFrozen(snapshot)) return new Set();
   const source = { freeze: () => Promise.resolve(snapshot) };
   const { masked, metrics } = await finalizeRolloutTokenCapture(
     { _ng_rollout_id: rolloutId },

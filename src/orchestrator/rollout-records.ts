@@ -111,7 +111,8 @@ function subfolders(dir: string): string[] {
   }
 }
 
-function isFrozen({ snapshotId }: TokenCaptureSnapshot): boolean {
+/** Not open any more. */
+export function isFrozen({ snapshotId }: TokenCaptureSnapshot): boolean {
   return snapshotId !== "";
 }
 

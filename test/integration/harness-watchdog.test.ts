@@ -77,9 +77,7 @@ describe.runIf(process.platform === "linux")("the watchdog", () => {
       const exited = once(parent, "exit");
       parent.kill("SIGKILL");
       await exited;
-      await expect
-        .poll(() => isAlive(said.watchdog), { timeout: 30_000, interval: 20 })
-        .toBe(false);
+      await expect.poll(() => isAlive(said.watchdog), { timeout: 5000, interval: 20 }).toBe(false);
       expect(processesOf(said.root)).toEqual([]);
       expect(fs.readdirSync(tempRoot)).toEqual([]);
       // What the watchdog does not answer for never runs.

@@ -65,7 +65,7 @@ describe("R9 shutdown", () => {
     await stubborn.call.echo(1);
     const report = await runtime.shutdown({ deadlineMs: 100 });
     expect(report.actors.map((actor) => actor.report.cause)).toEqual(["killed", "killed"]);
-    expect(report.durationMs).toBeLessThan(5000);
+    expect(report.durationMs).toBeLessThan(2000);
     await refused;
   });
 

@@ -65,7 +65,7 @@ describe("pack", () => {
     const large = new Uint8Array(new SharedArrayBuffer(512 * 2 ** 20));
     const startedAt = performance.now();
     pack([large], special);
-    expect(performance.now() - startedAt).toBeLessThan(1000);
+    expect(performance.now() - startedAt).toBeLessThan(50);
   });
 
   it("W4 brings specials back at their paths, anywhere in plain objects and arrays", () => {
